@@ -53,9 +53,12 @@ LakestateError
 ├── SparkLostError                the Spark session of a running job was stopped, or its JVM has ended
 ├── SinkError
 │   └── SinkAheadError            its table has output that the job's log does not know
-├── CheckpointFailedError         one checkpoint that somebody waits for came to nothing
-├── CheckpointFailuresError       too many checkpoints in a row came to nothing
-├── CondemnedError                what is to be kept is being removed
+├── CheckpointFailedError         one checkpoint that a caller waits for failed
+├── CheckpointFailuresError       too many checkpoints in a row failed
+├── CondemnedError                files that must be kept are being removed
+├── EventTimeError                a record of a stream with event time has none
+├── RescaleError                  a running job was not rescaled
+├── RoutingError                  a record or its state is at the wrong subtask
 └── SavepointError
 ```
 
@@ -72,8 +75,8 @@ class LakestateError(Exception):
     Args:
         message: What happened, and to what.
         action: What the operator or author should do now.
-        operator: Uid of the operator that failed; empty if it is not the failure of one.
-        key: The key that it was processing, as text; empty if there was none, or it must not be shown.
+        operator: Uid of the operator that failed; empty if no operator failed.
+        key: The key that it was processing, as text; empty if there was none, or if it must not be shown.
     """
 
     def __init__(self, message: str, *, action: str = "", operator: str = "", key: str = "") -> None:
@@ -105,7 +108,7 @@ class UnsupportedTypeError(JobDefinitionError):
 
 
 class UnsupportedAddressError(JobDefinitionError):
-    """An address of a state root, table or savepoint that would be another place than it seems."""
+    """An address of a state root, table or savepoint that names another place than it seems."""
 
 
 class DuplicateUidError(JobDefinitionError):
@@ -117,7 +120,7 @@ class DuplicateStateError(JobDefinitionError):
 
 
 class UnsupportedUpstreamError(JobDefinitionError):
-    """The Spark plan in front of the job holds state or randomness that is not ours to restore."""
+    """The Spark plan upstream of the job has state or randomness that Lakestate does not restore."""
 
 
 class UnsupportedTopologyError(JobDefinitionError):
@@ -129,7 +132,7 @@ class UnsupportedMethodError(JobDefinitionError, AttributeError):
 
 
 class UnsupportedNameError(JobDefinitionError, ImportError):
-    """A name that PyFlink has, and that is not here."""
+    """A name that PyFlink has, and Lakestate does not."""
 
 
 class RestoreError(LakestateError):
@@ -165,11 +168,11 @@ class UnknownOperatorError(RestoreError):
 
 
 class UnreadStateError(RestoreError):
-    """The log has state that the job's code does not read, and the start was told to be strict."""
+    """The log has state that the job's code does not read, and the start was requested to be strict."""
 
 
 class StateReturnsError(RestoreError):
-    """An operator that an earlier release no longer had is back, and its old state is still there."""
+    """An operator that an earlier release no longer had is back, and its old state still exists."""
 
 
 class WindowsChangedError(RestoreError):
@@ -185,11 +188,11 @@ class NothingToRestoreError(RestoreError):
 
 
 class SinkRewindError(RestoreError):
-    """A sink cannot be taken back to the restored epoch, or is not there to be taken back."""
+    """A sink cannot be rewound to the restored epoch, or does not exist."""
 
 
 class RestoreCancelledError(RestoreError):
-    """Whoever asked for the restore gave it up before it was sealed."""
+    """The caller cancelled the restore before it was sealed."""
 
 
 class StorageError(LakestateError):
@@ -197,11 +200,11 @@ class StorageError(LakestateError):
 
 
 class NotFoundError(StorageError):
-    """No object lies at this path."""
+    """No object exists at this path."""
 
 
 class AlreadyExistsError(StorageError):
-    """An object lies at this path already."""
+    """An object exists at this path already."""
 
 
 class NotWritableError(StorageError):
@@ -245,7 +248,7 @@ class OutputTypeError(EpochError):
 
 
 class StateMigrationError(EpochError):
-    """The author's function that converts values of an earlier type raised, or gave something else than the type."""
+    """The author's function that converts values of an earlier type raised, or returned a value of another type."""
 
 
 class InconsistentAttemptsError(EpochError):
@@ -269,7 +272,7 @@ class BroadcastDivergenceError(EpochError):
 
 
 class RawStateError(EpochError):
-    """A function wrote raw state where it may not: a strange key group, one twice, a closed stream, or too much."""
+    """A function wrote raw state wrongly: a foreign key group, a key group twice, a closed stream, or too much."""
 
 
 class StopRequestedError(EpochError):
@@ -293,7 +296,7 @@ class RoutingError(LakestateError):
 
 
 class YearOutOfRangeError(LakestateError):
-    """A date or timestamp of a column lies outside the years 1 to 9999, which are all that Python has."""
+    """A date or timestamp of a column is outside the years 1 to 9999, which are all that Python has."""
 
 
 class EventTimeError(LakestateError):
@@ -309,15 +312,15 @@ class SinkAheadError(SinkError):
 
 
 class CheckpointFailedError(LakestateError):
-    """A checkpoint on demand came to nothing; every sealed epoch is kept."""
+    """A checkpoint on demand failed; every sealed epoch is kept."""
 
 
 class CheckpointFailuresError(LakestateError):
-    """More checkpoints in a row came to nothing than the job tolerates; every sealed epoch is kept."""
+    """More checkpoints in a row failed than the job tolerates; every sealed epoch is kept."""
 
 
 class RescaleError(LakestateError):
-    """A running job was not rescaled; it goes on as it was."""
+    """A running job was not rescaled; it continues as it was."""
 
 
 class CondemnedError(LakestateError):

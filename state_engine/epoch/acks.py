@@ -1,9 +1,9 @@
 """Barriers and acks (E5, E6): alignment in a downstream subtask, and the driver's decision.
 
-Every upstream subtask ends its output with one barrier per downstream subtask, and the driver seals only if all
-downstream subtasks name the same attempt of each upstream subtask. Files on disk prove nothing: an ack reaches the
-driver only inside barriers, through the subtasks that have read its output. Where several operators read one, it comes
-by each of them, and counts once.
+Every upstream subtask ends its output with one barrier per downstream subtask. The driver seals only if all downstream
+subtasks name the same attempt of each upstream subtask. Files on disk prove nothing: an ack reaches the driver only
+inside barriers, through the subtasks that have read its output. If several operators read one operator, its ack comes
+through each of them, and counts once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,9 +36,9 @@ class Alignment:
     Args:
         uid: Operator of the downstream subtask.
         subtask: Its number.
-        upstream: The operators that feed it, by whichever of its inputs.
-        chained: Whether it reads nothing but the subtask of its own number, in one task with it.
-        place: Incarnation and epoch of the plan. A barrier of another one is passed over: it comes late.
+        upstream: The operators that feed it, through any of its inputs.
+        chained: Whether it reads only the upstream subtask with its own number, in one task with it.
+        place: Incarnation and epoch of the plan. A barrier of another plan is ignored: it comes late.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Alignment:
         """Takes one barrier.
 
         Raises:
-            ValueError: It is not from an operator that feeds this one; the routing is broken.
+            ValueError: The barrier is not from an operator that feeds this one; the routing is broken.
         """
         if barrier.uid not in self._expected:
             raise ValueError(f"A barrier of operator {barrier.uid!r} reached {self.uid!r}, which it does not feed.")
@@ -81,7 +81,7 @@ class Alignment:
 
     @property
     def aligned(self) -> bool:
-        """Whether there is a barrier of every subtask of every upstream operator."""
+        """Whether a barrier of every subtask of every upstream operator has arrived."""
         return not self.missing
 
     @property
@@ -96,11 +96,11 @@ class Alignment:
         """Returns the barriers that end this subtask's own output, one per downstream subtask.
 
         The first one, to downstream subtask 0 or to the driver, is full: it carries this subtask's ack, what it has
-        seen, and all that reached it from the operators in front. The others only name the attempt.
+        seen, and all that reached it from the upstream operators. The others only name the attempt.
 
         Args:
             ack: What this attempt did.
-            downstream: Parallelism of the next operator; 1 behind the last operator, where the driver listens.
+            downstream: Parallelism of the next operator; 1 after the last operator, where the driver listens.
         """
         full = Barrier(
             uid=self.uid,
@@ -118,26 +118,26 @@ class Alignment:
 def barriers_of_chain(
     first: Alignment, acks: Sequence[Ack], plans: Mapping[str, OperatorPlan], downstream: int = 1
 ) -> tuple[Barrier, ...]:
-    """Returns the barriers that end the output of a chain: those of its last operator, which has read all in front.
+    """Returns the barriers that end the output of a chain: those of its last operator, which has read all upstream.
 
     Args:
         first: What the first operator's subtask has read.
         acks: What the attempt did, operator by operator, in the order of the chain.
         plans: The operators of the epoch, by uid.
-        downstream: Parallelism of the operator behind the chain; 1 where the driver listens.
+        downstream: Parallelism of the operator after the chain; 1 where the driver listens.
     """
     alignment = first
-    for ack, behind in pairwise(acks):
-        following = Alignment(behind.uid, behind.subtask, [plans[ack.uid]], chained=True, place=first.place)
+    for ack, next_ack in pairwise(acks):
+        following = Alignment(next_ack.uid, next_ack.subtask, [plans[ack.uid]], chained=True, place=first.place)
         following.add(alignment.barriers(ack)[0])
         alignment = following
     return alignment.barriers(acks[-1], downstream)
 
 
 def _is_of(barrier: Barrier, place: Place) -> bool:
-    """Whether a barrier is of a plan: what an earlier epoch or driver sent has nothing to do with it."""
-    own = barrier.incarnation, barrier.epoch
-    return own == place or ANY_PLACE in (own, place)
+    """Whether a barrier belongs to a plan: barriers that an earlier epoch or driver sent do not."""
+    sent_in = barrier.incarnation, barrier.epoch
+    return sent_in == place or ANY_PLACE in (sent_in, place)
 
 
 class Answer(Enum):
@@ -159,7 +159,7 @@ class Acknowledged(NamedTuple):
 
 
 def _collect(known: Acks, acks: Iterable[Ack]) -> None:
-    """Adds acks. Of one by two ways that stays which tells of a failure: a `map` on one way may have put it there."""
+    """Adds acks. Of two copies of one ack, the one with a failure stays: a `map` on its way may have added it."""
     for ack in acks:
         key = ack.uid, ack.subtask, ack.attempt
         if key not in known or known[key].failure is None:
@@ -175,7 +175,7 @@ def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
     Args:
         plan: The plan that the tasks were given.
         barriers: All full barriers that reached the driver, in any order; repetitions of one barrier are fine, and
-            late ones of other plans are passed over.
+            late ones of other plans are ignored.
     """
     barriers = [barrier for barrier in barriers if _is_of(barrier, (plan.incarnation, plan.epoch))]
     acks: Acks = {}
@@ -189,8 +189,8 @@ def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
     for barrier in barriers:
         attempts.setdefault((barrier.uid, barrier.subtask), set()).add(barrier.attempt)
     seen = {seen for barrier in barriers for seen in barrier.seen}
-    for one in seen:
-        attempts.setdefault((one.uid, one.subtask), set()).add(one.attempt)
+    for seen_attempt in seen:
+        attempts.setdefault((seen_attempt.uid, seen_attempt.subtask), set()).add(seen_attempt.attempt)
     if reason := _inconsistency(plan, attempts):
         return Acknowledged(Answer.INCONSISTENT, {}, reason)
     if reason := _absence(plan, {key[:2] for key in acks}, seen):
@@ -214,7 +214,7 @@ def first_failure(plan: EpochPlan, acks: Iterable[Ack]) -> Failure | None:
 
 
 def _inconsistency(plan: EpochPlan, attempts: Attempts) -> str:
-    """Names a subtask that was read in two attempts, or that the plan does not have."""
+    """Names a subtask of which two attempts were read, or that the plan does not have."""
     parallelism = {op.uid: op.parallelism for op in plan.operators}
     for (uid, subtask), names in sorted(attempts.items()):
         if subtask >= parallelism.get(uid, 0):

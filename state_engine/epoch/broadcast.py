@@ -1,4 +1,4 @@
-"""Every subtask must have changed its copies of the broadcast states in the same way (E6)."""
+"""Checks that every subtask has changed its copies of the broadcast states in the same way (E6)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ def check_broadcast(acks: Mapping[str, Sequence[Ack]], epoch: int) -> None:
                 raise BroadcastDivergenceError(
                     f"In epoch {epoch} the subtasks of operator {uid!r} changed the broadcast state {state!r} in "
                     f"different ways: {sides}.",
-                    action="Let process_broadcast_element depend on nothing but the element and broadcast state: not "
+                    action="Let process_broadcast_element depend only on the element and on broadcast state: not "
                     "on the subtask, fields, chance, or the order of a set. The epoch was not sealed.",
                 )
 

@@ -1,4 +1,4 @@
-"""Manifests without data: what a claim, a closing or the first manifest of a generation takes over. Pure."""
+"""Makes manifests without data: a claim, a closing manifest, the first manifest of a generation. Pure."""
 
 from collections.abc import Mapping
 
@@ -28,10 +28,10 @@ from state_engine.log.source_records import SourcePosition
 
 
 def still(manifest: Manifest) -> Manifest:
-    """Strips a manifest of what belongs to its epoch alone, and would count twice if it were carried on.
+    """Strips a manifest of what belongs to its epoch alone, and would count twice if a later manifest repeated it.
 
     Positions, watermarks, schemas, keys and base stay; acks, inlined changes, new source files and marks of the epoch
-    go. Operators that the job no longer has stay too: their state is still there when they come back.
+    go. Operators that the job no longer has stay too: if they come back, their state still exists.
     """
     return replace(
         manifest,
@@ -46,7 +46,7 @@ def still(manifest: Manifest) -> Manifest:
 
 
 def carried(previous: StoredManifest, kind: ManifestKind, *, incarnation: str, number: int, now_ms: int) -> Manifest:
-    """Returns the manifest behind `previous` that brings no data. Processing time never goes back."""
+    """Returns the manifest after `previous`, without data. Processing time never goes back."""
     manifest = previous.manifest
     return replace(
         still(manifest),
@@ -62,7 +62,7 @@ def carried(previous: StoredManifest, kind: ManifestKind, *, incarnation: str, n
 def first(request: StartRequest, *, generation: int = 1, incarnation: str, now_ms: int) -> Manifest:
     """Returns the very first manifest of a job: epoch 1, no predecessor, no positions.
 
-    Its generation is 1, unless the job had epochs before that were all deleted.
+    Its generation is 1, unless the job had earlier epochs and all of them were deleted.
     """
     manifest = Manifest(
         job=request.job,
@@ -92,11 +92,11 @@ def restored(
 ) -> Manifest:
     """Returns the first manifest of a generation that starts from `target`.
 
-    A fork from another job has a lineage of its own and no base yet: readers follow predecessor and `origin` into the
-    other job's root for what lies before. The other job's sinks are its own.
+    A fork from another job has a lineage of its own and no base yet. For earlier epochs, readers follow predecessor and
+    `origin` into the other job's root. The fork does not take over the other job's sinks.
 
-    Behind a canonical savepoint all that lies before is the base that was `adopted`. The lineage goes back beyond it
-    only if the job's own log has the epoch.
+    After a canonical savepoint, the `adopted` base is all that comes before. The lineage goes back beyond it only if
+    the job's own log has the epoch.
 
     Processing time goes on from that of the target, or with `reset_processing_time` from that of the clock.
     """
@@ -117,7 +117,7 @@ def restored(
 
 
 def declared(manifest: Manifest, request: StartRequest, operators: tuple[OperatorPlan, ...]) -> Manifest:
-    """Adds to a claim what the job declares today; the job was found compatible."""
+    """Adds to a claim what the job declares today; the caller has checked that the job is compatible."""
     plans = {plan.uid: planned_epoch(plan, manifest.operators.get(plan.uid)) for plan in operators}
     times = {plan.uid: _still_told(plan, manifest) for plan in operators}
     return replace(
@@ -143,7 +143,7 @@ def _still_told(plan: OperatorPlan, manifest: Manifest) -> tuple[HighestTime, ..
 
 
 def planned_epoch(plan: OperatorPlan, before: OperatorEpoch | None) -> OperatorEpoch:
-    """Returns an operator as a manifest without acks has it: with today's numbers, and what is known of it."""
+    """Returns an operator as a manifest without acks records it: with today's numbers, and what is known of it."""
     known = before or OperatorEpoch(parallelism=plan.parallelism, max_parallelism=plan.max_parallelism, unwritten=True)
     return replace(
         known,
@@ -161,8 +161,9 @@ def planned(
 ) -> tuple[OperatorPlan, ...]:
     """Returns the operators with the parallelism of this start: the request's, else the restore's, else their own.
 
-    What goes on behind `head` keeps what a rescale gave it there, as long as the job's definition says what it said
-    then: a job that died shall not come back at another size, and whoever writes another number means it.
+    A job that goes on after `head` keeps the parallelism that a rescale gave it there, as long as the number in the
+    job's definition has not changed since. A job that died must not come back at another size; an author who writes
+    another number means it.
     """
     wanted = request.parallelism or (successor.parallelism if successor else None)
     operators = tuple(
@@ -187,8 +188,8 @@ def _still_rescaled(
     kept: dict[str, int] = {}
     for together in sharing(operators):  # a new operator goes with those that it now shares a task with
         known = [(before[uid], declared[uid]) for uid in together if uid in before]
-        numbers = {one.parallelism for one, _ in known}
-        unchanged = all((one.rescaled_from or one.parallelism) == number for one, number in known)
+        numbers = {previous.parallelism for previous, _ in known}
+        unchanged = all((previous.rescaled_from or previous.parallelism) == number for previous, number in known)
         if len(numbers) == 1 and unchanged:
             [number] = numbers
             if all(number <= plans[uid].max_parallelism for uid in together):
@@ -199,9 +200,9 @@ def _still_rescaled(
 def newer_base(
     lineage: tuple[Span, ...], current: BaseReference | None, found: BaseReference | None
 ) -> BaseReference | None:
-    """Returns `found` if it lies on this lineage and is newer than `current`; else `current`.
+    """Returns `found` if it is on this lineage and newer than `current`; else `current`.
 
-    A base of abandoned epochs is never adopted, whoever offers it.
+    A base of abandoned epochs is never adopted, no matter which process offers it.
     """
     if found is None or not contains(lineage, found.generation, found.epoch):
         return current
@@ -209,7 +210,7 @@ def newer_base(
 
 
 def origin_of(wanted: RestoreTarget) -> Origin:
-    """Returns the reference by which a generation names what it started from."""
+    """Returns the reference with which a generation names what it started from."""
     manifest = wanted.stored.manifest
     return Origin(
         job=manifest.job,

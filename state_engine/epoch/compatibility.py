@@ -1,4 +1,4 @@
-"""May this job go on from that manifest? Asked in S1, before anything is written.
+"""Checks whether a job may go on from a manifest (in S1, before anything is written).
 
 Pure functions. Each refusal is a named error that says what differs and what to do; after it the store is byte for byte
 what it was.
@@ -34,14 +34,14 @@ from state_engine.serialization.column import Column
 
 
 class Written(NamedTuple):
-    """What one subtask did in an epoch: states that it asked for so far, and ids of those that it wrote."""
+    """What one subtask did in an epoch: the states that it has asked for so far, and ids of those that it wrote."""
 
     asked: tuple[StateSchema, ...]
     schema_ids: frozenset[str]
 
 
 def written_of(ack: Ack) -> Written:
-    """Returns what an ack says of this."""
+    """Returns what an ack reports about states that were asked for and written."""
     sections = ack.changes.sections if ack.changes is not None else ()
     return Written(ack.schemas, frozenset(section.schema_id for section in sections))
 
@@ -60,9 +60,9 @@ def check(request: StartRequest, target: Manifest) -> None:
 
 
 def check_operators(request: StartRequest, target: Manifest) -> None:
-    """Every operator that has state must still be there, unless its state may stay behind.
+    """Refuses a job that lacks an operator with state, unless the start may leave that state in the log.
 
-    One that has never written any has none, whatever it declares.
+    An operator that has never written any state has none, whatever it declares.
 
     Raises:
         UnknownOperatorError: It names the states, and the uid that may be meant.
@@ -74,7 +74,7 @@ def check_operators(request: StartRequest, target: Manifest) -> None:
         if uid in target.operators and target.operators[uid].unwritten:
             continue
         states = _states(uid, target)
-        new = [known for known in uids if known not in target.operators]
+        new = [candidate for candidate in uids if candidate not in target.operators]
         candidates = difflib.get_close_matches(uid, new, cutoff=0.0) or ["none"]
         raise UnknownOperatorError(
             f"Epoch {target.epoch} holds state of operator {uid!r} ({states}), which the job no longer has.",
@@ -84,7 +84,7 @@ def check_operators(request: StartRequest, target: Manifest) -> None:
 
 
 def check_returned(request: StartRequest, target: Manifest) -> None:
-    """State across a gap is old: an operator that comes back resumes it only if the author says so.
+    """Refuses an operator that comes back after a gap, unless the author says that it resumes its old state.
 
     Raises:
         StateReturnsError: It names the operator, its states, and the epochs that ran without it.
@@ -96,19 +96,20 @@ def check_returned(request: StartRequest, target: Manifest) -> None:
             left_at = target.operators[shape.uid].left_at
             raise StateReturnsError(
                 f"Operator {shape.uid!r} is back. The job ran without it from epoch {left_at} to {target.epoch}, "
-                f"and the state that it had before ({states}) is still there.",
+                f"and the state that it had before ({states}) still exists.",
                 action=f"Say resume_state=[{shape.uid!r}] (`--resume-state {shape.uid}`) to go on with that state, or "
                 f"discard_state=[{shape.uid!r}] (`--discard-state {shape.uid}`) to begin without any.",
             )
 
 
 def check_generated_uids(request: StartRequest, target: Manifest) -> None:
-    """A uid that stands for an operator's place says nothing once the job has other operators.
+    """Refuses a uid generated from an operator's place if the job's set of operators has changed.
 
-    Flink's generated ids are hashes of the topology and miss their state then; ours could find another operator's.
+    Flink's generated ids are hashes of the topology, so they would miss their state in that case. Ours could find the
+    state of another operator.
 
     Raises:
-        GeneratedUidError: It names the operator, and what is new or gone.
+        GeneratedUidError: It names the operator, and which operators are new or gone.
     """
     uids = {shape.uid for shape in request.operators}
     if uids == set(target.operators):
@@ -118,33 +119,34 @@ def check_generated_uids(request: StartRequest, target: Manifest) -> None:
         if not (shape.generated_uid and states):
             continue
         changes = {"new": uids.difference(target.operators), "gone": set(target.operators).difference(uids)}
-        said = "; ".join(f"{what}: {', '.join(sorted(found))}" for what, found in changes.items() if found)
+        difference = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in changes.items() if names)
         raise GeneratedUidError(
-            f"Operator {shape.uid!r} was given no uid and is called so after its place, but the job's operators "
-            f"are not those of epoch {target.epoch} ({said}): the state there ({', '.join(states)}) may be another's.",
+            f"Operator {shape.uid!r} was given no uid and is named after its place, but the job's operators are not "
+            f"those of epoch {target.epoch} ({difference}): the state there ({', '.join(states)}) may be that of "
+            "another operator.",
             action=f"If it is the same operator, say so in the code: uid={shape.uid!r}. Give the others uids as well.",
         )
 
 
 def check_max_parallelism(request: StartRequest, target: Manifest) -> None:
-    """Key groups are counted once and for all.
+    """Refuses another number of key groups: it is fixed with the first start.
 
     Raises:
         MaxParallelismChangedError: An operator has another number of key groups.
     """
     for shape in request.operators:
-        known = target.operators.get(shape.uid)
-        if known is not None and known.max_parallelism != shape.max_parallelism:
+        epoch_operator = target.operators.get(shape.uid)
+        if epoch_operator is not None and epoch_operator.max_parallelism != shape.max_parallelism:
             raise MaxParallelismChangedError(
                 f"Operator {shape.uid!r} has max parallelism {shape.max_parallelism}; its state was written with "
-                f"{known.max_parallelism}.",
-                action=f"Set max_parallelism={known.max_parallelism}; or have the state re-keyed by a restore: "
+                f"{epoch_operator.max_parallelism}.",
+                action=f"Set max_parallelism={epoch_operator.max_parallelism}; or re-key the state with a restore: "
                 f"start(restore=..., max_parallelism={shape.max_parallelism}).",
             )
 
 
 def check_parallelism(request: StartRequest) -> None:
-    """A start that asks for more subtasks than an operator has key groups would get fewer.
+    """Refuses more subtasks than an operator has key groups: the start would get fewer than it asks for.
 
     Raises:
         JobDefinitionError: It names the operator.
@@ -154,43 +156,44 @@ def check_parallelism(request: StartRequest) -> None:
             raise JobDefinitionError(
                 f"Parallelism {request.parallelism} is out of bounds: operator {shape.uid!r} of job {request.job!r} "
                 f"has {shape.max_parallelism} key groups.",
-                action=f"Use 1 to {shape.max_parallelism}; or have the state re-keyed by a restore with a larger "
+                action=f"Use 1 to {shape.max_parallelism}; or re-key the state with a restore that has a larger "
                 "max_parallelism.",
             )
 
 
 def check_keys(request: StartRequest, target: Manifest) -> None:
-    """A key of another type hashes to other key groups.
+    """Refuses other key columns: a key of another type hashes to other key groups.
 
     Raises:
         KeyTypeChangedError: Columns, their order or types differ.
     """
     for shape in request.operators:
-        known = target.keys.get(shape.uid)
-        if known is not None and known != shape.keys:
+        written_keys = target.keys.get(shape.uid)
+        if written_keys is not None and written_keys != shape.keys:
             raise KeyTypeChangedError(
                 f"Operator {shape.uid!r} is keyed by ({_columns(shape.keys)}); its state was written by "
-                f"({_columns(known)}).",
+                f"({_columns(written_keys)}).",
                 action="Restore the key columns, or give the operator a new uid; it begins without state.",
             )
 
 
 def check_windows(request: StartRequest, target: Manifest) -> None:
-    """Windows that are open are found, fire and end by what the release says that goes on with them.
+    """Refuses changed windows if the new code would keep open ones for ever, or lose them.
 
-    Another size, slide, offset, gap, lateness, or number of a trigger or an evictor is carried over (docs/windows.md).
+    The release that goes on decides how open windows are looked up, when they fire, and when they end. Another size,
+    slide, offset, gap, lateness, or number of a trigger or an evictor is carried over (docs/windows.md).
 
     Raises:
-        WindowsChangedError: An operator has other windows, for which what is open would stay for ever, or be lost.
+        WindowsChangedError: An operator has other windows, under which open ones would stay for ever, or be lost.
     """
     for shape in request.operators:
-        known = target.operators.get(shape.uid)
-        before = known.windows if known is not None and not known.unwritten else None
+        epoch_operator = target.operators.get(shape.uid)
+        before = epoch_operator.windows if epoch_operator is not None and not epoch_operator.unwritten else None
         if before is None or before == shape.windows or not (states := _states(shape.uid, target)):
             continue
         raise WindowsChangedError(
-            f"The windows of operator {shape.uid!r} changed: {'; '.join(_differences(before, shape.windows))}. What is "
-            f"open of them in epoch {target.epoch} ({states}) would be lost.",
+            f"The windows of operator {shape.uid!r} changed: {'; '.join(_differences(before, shape.windows))}. The "
+            f"windows that are open in epoch {target.epoch} ({states}) would be lost.",
             action="Give the operator the windows that it had, or another uid: it then begins without state, and the "
             "start has to allow non-restored state to leave the old one in the log.",
         )
@@ -215,7 +218,7 @@ def _differences(before: WindowsShape, now: WindowsShape | None) -> Iterator[str
 
 
 def check_sources(request: StartRequest, target: Manifest) -> None:
-    """Source positions mean something only for the sources that they were taken from.
+    """Refuses other sources than those that the source positions were taken from.
 
     Before the first position a job may change its sources: nothing was read.
 
@@ -227,7 +230,7 @@ def check_sources(request: StartRequest, target: Manifest) -> None:
 
 
 def check_imported(request: StartRequest, head: StoredManifest | None) -> None:
-    """Sinks go back along the job's own log, which has nothing of a savepoint that was imported.
+    """Refuses to rewind sinks to an imported savepoint: sinks go back along the job's own log, which lacks it.
 
     Args:
         request: A restore.
@@ -244,8 +247,8 @@ def check_imported(request: StartRequest, head: StoredManifest | None) -> None:
     raise SinkRewindError(
         f"Savepoint {wanted.savepoint_id!r} is of epoch {wanted.stored.manifest.epoch} of job "
         f"{wanted.stored.manifest.job!r}, which the log of job {request.job!r} does not have (any more): its sinks "
-        "cannot be taken back there.",
-        action="Restore with keep_output=True and take the output back by hand, or start under a new job name.",
+        "cannot be rewound to it.",
+        action="Restore with keep_output=True and rewind the sinks by hand, or start under a new job name.",
     )
 
 
@@ -254,17 +257,17 @@ def merge_schemas(
 ) -> tuple[StateSchema, ...]:
     """Adds the schemas that are new; (uid, kind, name) identifies a state. Sorted by that identity.
 
-    A state that is known gets the time to live that it was found with, and the type.
+    A state that is known gets the time to live and the type of its schema in `found`.
 
     Args:
-        known: What the log has.
-        found: What the job declares.
-        epoch: The last one with rows that were written as `known` says.
-        claim: Nothing is written yet: types stay, and change with the first epoch whose tasks report the new ones.
+        known: The schemas in the log.
+        found: The schemas that the job declares.
+        epoch: The last epoch with rows that were written under the schemas in `known`.
+        claim: Nothing is written yet: types stay. They change with the first epoch in which tasks report the new ones.
 
     Raises:
-        StateTypeChangedError: A state is known with a schema that cannot become the new one.
-        TtlTimeChangedError: The time to live of a state goes by another time than its rows.
+        StateTypeChangedError: The known schema of a state cannot become the new one.
+        TtlTimeChangedError: The time to live of a state is measured in another time than that of its rows.
     """
     merged = {(schema.uid, schema.kind, schema.name): schema for schema in known}
     for schema in found:
@@ -276,10 +279,10 @@ def merge_schemas(
 
 
 def check_migrated(known: Iterable[StateSchema], subtasks: Sequence[Written]) -> None:
-    """A state that a function converts must be written anew by all subtasks of its operator in one epoch.
+    """Checks that all subtasks of an operator rewrite, in one epoch, each state that a function converts.
 
     Args:
-        known: What the log has.
+        known: The schemas in the log.
         subtasks: What each subtask of one operator asked for and wrote.
 
     Raises:
@@ -296,7 +299,7 @@ def check_migrated(known: Iterable[StateSchema], subtasks: Sequence[Written]) ->
         if wrote < len(subtasks):
             raise StateTypeChangedError(
                 f"State {schema.name!r} of operator {schema.uid!r} is migrated by a function, and only {wrote} of "
-                f"{len(subtasks)} subtasks wrote what they have of it.",
+                f"{len(subtasks)} subtasks wrote their part of it.",
                 action="Ask for the state in open(), so that every subtask converts its part in the same epoch.",
             )
 

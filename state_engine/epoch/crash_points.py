@@ -1,8 +1,8 @@
-"""Every place at which the protocol may be cut off, numbered as in `docs/protocol.md`.
+"""Lists every place at which a crash may cut off the protocol, numbered as in `docs/protocol.md`.
 
-Production code announces each place through the `Crash` port; what happens there is the port's business: nothing
+Production code announces each place through the `Crash` port. The port decides what happens there: nothing
 (`NoCrash`), a SIGKILL (`spark/worker/kill_at.py`) or an exception (the simulator). Between two neighbouring points at
-most one durable effect happens, so that walking the enum walks every state that a crash can leave behind.
+most one durable effect happens. So a test that walks the enum covers every state that a crash can leave.
 """
 
 from enum import Enum, unique
@@ -32,14 +32,15 @@ class CrashPoint(Enum):
     S5_STARTED = ("driver", "the query runs; no epoch was planned")
     E1_PLANNED = ("driver", "number, processing time and parallelism of the epoch are fixed in memory")
     E2_ROUTED = ("task", "the subtask has its number and its records; the backend is untouched")
-    E3_CAUGHT_UP = ("task", "the backend stands for the predecessor manifest")
+    E3_CAUGHT_UP = ("task", "the backend reflects the predecessor manifest")
     E4_OPERATED = ("task", "the operator has run; its changes are in memory only")
     E5_BEFORE_CHANGE_FILE = ("task", "the overlay is frozen; no file was written")
     E5_CHANGE_FILE_WRITTEN = (
         "task",
-        "the change file is durable under a unique name, or its few bytes are in memory for the ack; nobody knows it",
+        "the change file is durable under a unique name, or its few bytes are in memory for the ack; "
+        "only the task knows it",
     )
-    E5_OUTPUT_STAGED = ("task", "the staged output is durable too; nobody knows it")
+    E5_OUTPUT_STAGED = ("task", "the staged output is durable too; only the task knows it")
     E5_ACKED = ("task", "the barrier with the ack was handed to the engine")
     E6_ACKS_HELD = ("driver", "one consistent set of acks is held in memory")
     E6_BEFORE_PUT = ("driver", "the manifest is encoded; not put")
@@ -51,7 +52,7 @@ class CrashPoint(Enum):
     E9_FILES_WRITTEN = ("publisher", "the folded files are durable; no table names them")
     E9_TABLE_COMMITTED = ("publisher", "one state table has its new version (passed once per table)")
     E9_BASE_WRITTEN = ("publisher", "the base is durable; no row of _checkpoints names it")
-    E9_VISIBLE = ("publisher", "the row in _checkpoints is there; no manifest has adopted the base")
+    E9_VISIBLE = ("publisher", "the row is in _checkpoints; no manifest has adopted the base")
     E8_BEFORE_RETURN = ("driver", "the epoch is complete; Spark has not committed its batch")
 
     def __init__(self, where: Where, meaning: str) -> None:
@@ -63,7 +64,7 @@ class CrashPoint(Enum):
 
 
 class NoCrash:
-    """The port for production: every place is passed."""
+    """The `Crash` port for production: does nothing at any place."""
 
     def at(self, point: CrashPoint, epoch: int) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What sealed epochs still owe to sinks (S3, E7)."""
+"""Finds and pays what sealed epochs still owe to sinks (S3, E7)."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -12,8 +12,8 @@ from state_engine.log.manifest import StoredManifest
 def owed(log: Log, head: StoredManifest) -> StoredManifest | None:
     """Returns the one epoch in the chain of `head` whose sink commit may be missing, or None.
 
-    Only the newest epoch with output can owe: no epoch is sealed before the one in front of it has paid. Claims,
-    closings and restored key groups have no output and may pile up behind it. The first manifest of a generation owes
+    Only the newest epoch with output can owe: no epoch is sealed before the previous one has paid. Claims, closings
+    and restored key groups have no output, so several of them may follow it. The first manifest of a generation owes
     nothing: what its target owed was paid before it was sealed.
 
     Raises:
@@ -28,10 +28,10 @@ def owed(log: Log, head: StoredManifest) -> StoredManifest | None:
             before = log.read(place.generation, place.epoch)
         except NotFoundError:
             if published:
-                return None  # retention removed it, which waits for its sinks
+                return None  # retention removed it, and only does so once its sinks have their output
             raise
         if before.hash != manifest.predecessor and published:
-            return None  # so it did, and a late driver put another one there
+            return None  # retention removed it, and a late driver put another manifest under its number
         if before.hash != manifest.predecessor:
             raise DamagedManifestError(
                 f"Epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} names another "
@@ -43,7 +43,7 @@ def owed(log: Log, head: StoredManifest) -> StoredManifest | None:
 
 
 def owed_by_target(log: Log, head: StoredManifest, target: StoredManifest) -> StoredManifest | None:
-    """Returns what a restore to `target` still has to pay, or None: what is abandoned need not be paid."""
+    """Returns the epoch that a restore to `target` still has to pay, or None: an abandoned epoch need not be paid."""
     debt = owed(log, head)
     if debt is None or debt.manifest.epoch > target.manifest.epoch:
         return None
@@ -51,7 +51,7 @@ def owed_by_target(log: Log, head: StoredManifest, target: StoredManifest) -> St
 
 
 def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
-    """Commits the output of an epoch that this driver has just sealed, trying again after errors; it is idempotent.
+    """Commits the output of an epoch that this driver has just sealed. Tries again after errors; it is idempotent.
 
     Raises:
         SinkError, StorageError: Every try failed; the epoch stays sealed and owes its output.
@@ -60,16 +60,16 @@ def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
 
 
 def pay(sinks: Sinks, sealed: StoredManifest, attempts: int, *, leave_out: bool, without: Collection[str] = ()) -> None:
-    """Commits what another driver has sealed, trying again after errors; it is idempotent. Raises as `Sinks.pay`."""
+    """Commits what another driver has sealed. Tries again after errors; it is idempotent. Raises as `Sinks.pay`."""
     _try(partial(sinks.pay, sealed, leave_out=leave_out, without=without), attempts)
 
 
 def _try(work: Callable[[], None], attempts: int) -> None:
-    for left in reversed(range(attempts)):
+    for remaining in reversed(range(attempts)):
         try:
             return work()
         except (SinkError, StorageError):
-            if not left:
+            if not remaining:
                 raise
 
 

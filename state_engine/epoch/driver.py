@@ -1,4 +1,4 @@
-"""E1, E6 to E9: the driver's part of one epoch. E2 to E5 happen behind the `Tasks` port.
+"""Runs the driver's part of one epoch: E1, E6 to E9. E2 to E5 happen behind the `Tasks` port.
 
 ```
  E1 plan ──> tasks run (E2–E5) ──> acknowledge ──> E6 put ──> E7 sinks ──> E9 publish begins ──> E8 return
@@ -51,18 +51,18 @@ class EpochDriver:
     """Seals epoch after epoch for one incarnation.
 
     Args:
-        head: What `StartUp.run` returned: the incarnation's own claim, whose debts are paid.
+        head: What `StartUp.run` returned: the incarnation's own claim; its debts are paid.
         log: The job's chain of manifests.
         sinks: All sinks of the job.
         publisher: Publishes checkpoints in the background.
-        barriers: Says which epochs carry a checkpoint.
+        barriers: Decides which epochs carry a checkpoint.
         clock: Processing time.
-        crash: Is told every named place.
+        crash: Called at every named place.
         lock: The epoch lock, held during an epoch: batches and idle epochs never overlap.
         max_attempts: How often one epoch is run before its error is raised.
         put_attempts: How often one manifest is put while the storage gives no answer.
         sink_attempts: How often a sink commit is tried.
-        inline_threshold: Change files of up to so many bytes may lie in the manifest; 0 for none.
+        inline_threshold: Largest change file, in bytes, that may be inlined in the manifest; 0 for none.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class EpochDriver:
         self._rescales = Rescales(head.operators, head.declared)
         self._base = head.base
         self._head = head.stored
-        self._since = head.stored.manifest.processing_time  # its own claim's: this driver was not there before
+        self._since = head.stored.manifest.processing_time  # of its own claim: this driver did not run before
         self._log = log
         self._sinks = sinks
         self._publisher = publisher
@@ -112,7 +112,7 @@ class EpochDriver:
         return self._rescales.operators
 
     def rescale(self, request: RescaleRequest) -> None:
-        """Gives operators another parallelism from the next epoch on; may be called anywhere.
+        """Gives operators another parallelism from the next epoch on; may be called from any thread.
 
         Raises:
             RescaleError: They cannot have it; nothing changes.
@@ -121,15 +121,15 @@ class EpochDriver:
 
     @property
     def wants_rescale(self) -> bool:
-        """Whether operators wait for an epoch to get another parallelism; from any thread."""
+        """Whether operators wait for an epoch to get another parallelism; may be read from any thread."""
         return self._ended is None and not self._stopping and self._rescales.waiting
 
     def end_rescales(self) -> None:
-        """Tells those who wait for another parallelism that no epoch comes any more."""
+        """Tells callers that wait for another parallelism that no further epoch comes."""
         self._rescales.end("the job has ended")
 
     def request_stop(self) -> None:
-        """Refuses every later epoch before it does any work; the one that runs is finished. May be called anywhere."""
+        """Refuses every later epoch before it does any work; the running one is finished. Callable from any thread."""
         self._stopping = True
 
     def run_epoch(self, tasks: Tasks, sources: SourceState) -> StoredManifest:
@@ -137,19 +137,19 @@ class EpochDriver:
 
         Args:
             tasks: Runs the batch's records through the operators.
-            sources: Where the sources stand once this batch is sealed.
+            sources: The source positions after this batch.
 
         Returns:
             The sealed manifest.
 
         Raises:
             StopRequestedError: The job is stopping; nothing was done.
-            UserFunctionError, OutputTypeError, StateTypeChangedError: The author's function; nothing was sealed.
+            UserFunctionError, OutputTypeError, StateTypeChangedError: The author's function failed; nothing was sealed.
             EpochError: Every attempt failed; nothing was sealed.
             FencedError: Another driver owns the job; nothing was sealed. This driver is of no more use.
-            StorageError: Nobody knows whether the epoch was sealed. This driver is of no more use; start again.
+            StorageError: It is unknown whether the epoch was sealed. This driver is of no more use; start again.
             SinkError: The epoch is sealed, its output not committed; the next start commits it. This driver is of no
-                more use: no epoch may be sealed over that debt, and the batch may not run again.
+                more use: no epoch may be sealed after that debt, and the batch may not run again.
         """
         return self._run("epoch", tasks, sources)
 
@@ -160,18 +160,18 @@ class EpochDriver:
 
         Args:
             tasks: Runs the operators.
-            barrier: Whether a checkpoint may fall on it. Not on one that only tells of another: each would bring the
-                next one about.
+            barrier: Whether a checkpoint may fall on it. False for an epoch that only notifies of another checkpoint:
+                otherwise each checkpoint would cause the next one.
         """
         held = carry.still(self._head.manifest)
         sources = SourceState(metadata=held.source_metadata, positions=held.sources)
         return self._run("idle", tasks, sources, barrier=barrier)
 
     def run_end_of_input(self, tasks: Tasks) -> Iterator[StoredManifest]:
-        """Runs and seals the epochs of the end: the last watermark passes one operator in each, and all timers fire.
+        """Runs and seals the last epochs: the last watermark passes one operator in each, and all timers fire.
 
-        Yields each manifest; raises as `run_epoch` does. The manifest in front of these epochs can be resumed, those
-        behind it only finish what is there.
+        Yields each manifest; raises as `run_epoch` does. A job can resume from the manifest before these epochs. From a
+        later one it can only finish what the operators still hold.
         """
         held = carry.still(self._head.manifest)
         sources = SourceState(metadata=held.source_metadata, positions=held.sources)
@@ -184,7 +184,7 @@ class EpochDriver:
         """Seals, between two epochs, a manifest that brings state of other epochs and nothing else.
 
         Args:
-            write: Makes the rows durable that belong behind the manifest that it is given.
+            write: Writes the rows durably; they belong after the manifest that it is given.
 
         Returns:
             The sealed manifest.
@@ -192,7 +192,7 @@ class EpochDriver:
         Raises:
             StopRequestedError: The job is stopping; nothing was done.
             LakestateError: What `write` raises; nothing was sealed, and the job goes on.
-            FencedError, StorageError: As of `run_epoch`.
+            FencedError, StorageError: As `run_epoch`.
         """
         with self._lock:
             if self._ended is not None:
@@ -208,15 +208,15 @@ class EpochDriver:
                 now_ms=self._clock.now_ms(),
             )
             self._base = carry.newer_base(manifest.lineage, self._base, self._publisher.completed())
-            self._put(replace(manifest, base=self._base))  # it tells no function anything, and rescales nothing
+            self._put(replace(manifest, base=self._base))  # not `_seal`: it notifies no function and rescales nothing
             self._note_seal(rows.acks, None)
             return self._head
 
     def check_owner(self, found: StoredManifest) -> None:
-        """Takes that there is a manifest, which may be the next one of another driver; between two epochs.
+        """Stops this driver if a manifest shows that another driver owns the job; called between two epochs.
 
         Args:
-            found: Was at the number behind `head` when somebody looked.
+            found: The manifest that a look at the log found at the number after `head`.
 
         Raises:
             FencedError: Another driver owns the job. This driver is of no more use.
@@ -229,13 +229,13 @@ class EpochDriver:
                 raise self._ended
 
     def is_due(self, now_ms: int) -> bool:
-        """Says whether a timer waits for an epoch that no record may bring."""
+        """Returns whether a timer is due for which an epoch without records has to run."""
         if self._ended is not None or self._stopping:
             return False
         return is_due(self.operators, self._head.manifest, now_ms, self._since)
 
     def has_notices(self) -> bool:
-        """Says whether checkpoints have ended that no sealed epoch has told of; from any thread."""
+        """Returns whether checkpoints have ended that no sealed epoch has reported; may be called from any thread."""
         going_on = self._ended is None and not self._stopping
         return going_on and (bool(self._notices) or self._publisher.has_ended())
 
@@ -280,7 +280,7 @@ class EpochDriver:
             )
 
     def _plan(self, *, end_of_input: bool) -> EpochPlan:
-        """E1. One processing time for all subtasks and attempts; it never goes back."""
+        """Plans the next epoch (E1). One processing time for all subtasks and attempts; it never goes back."""
         head = self._head.manifest
         operators = self._rescales.plan()
         watermarks = at_end(operators, head.watermarks) if end_of_input else head.watermarks
@@ -324,10 +324,10 @@ class EpochDriver:
         raise ValueError("max_attempts must be at least 1")
 
     def look_after_checkpoints(self) -> None:
-        """Gives up checkpoints that take too long and learns how others ended; between two epochs as in front of each.
+        """Gives up checkpoints that take too long and learns how others ended; between two epochs and before each.
 
         Raises:
-            CheckpointFailuresError: More came to nothing than the job tolerates. This driver is of no more use.
+            CheckpointFailuresError: More checkpoints failed than the job tolerates. This driver is of no more use.
         """
         with self._lock:
             if self._ended is None and not self._stopping:
@@ -343,7 +343,7 @@ class EpochDriver:
 
     @contextmanager
     def _declining(self, mark: Mark | None) -> Iterator[None]:
-        """A checkpoint whose epoch is not sealed was declined, unless the job is stopping: that is nobody's failure."""
+        """Declines the checkpoint if its epoch is not sealed, unless the job is stopping: that is not a failure."""
         try:
             yield
         except StopRequestedError:
@@ -357,7 +357,7 @@ class EpochDriver:
     def _note_seal(self, acks: Acks, mark: Mark | None, *, only_tells: bool = False) -> None:
         changes = [ack.changes for of_operator in acks.values() for ack in of_operator]
         grown = sum(handle.length for handle in changes if handle is not None)
-        if grown or not only_tells:  # else it is no reason for a checkpoint, of whose end the next one would tell
+        if grown or not only_tells:  # else each epoch that reports a checkpoint's end would be a reason for the next
             self._barriers.sealed(self._head.manifest.epoch, grown, inlined_bytes(self._head.manifest))
         if mark is not None:
             self._barriers.acknowledged(mark.checkpoint_id, self._clock.steady_ms())
@@ -365,14 +365,14 @@ class EpochDriver:
     def _manifest(
         self, kind: ManifestKind, plan: EpochPlan, sources: SourceState, acks: Acks, mark: Mark | None
     ) -> Manifest:
-        """E6: what is sealed. Adopts the newest base that has become visible."""
+        """Returns the manifest to seal (E6). Adopts the newest base that has become visible."""
         held = carry.still(self._head.manifest)
         acks, inlined = take_inlined(acks)
         self._base = carry.newer_base(held.lineage, self._base, self._publisher.completed())
         operators = {op.uid: _operated(op, held.operators.get(op.uid), plan, acks[op.uid]) for op in plan.operators}
         for of_operator in acks.values():
             check_migrated(held.schemas, [written_of(ack) for ack in of_operator])
-        found = (schema for of_operator in acks.values() for ack in of_operator for schema in ack.schemas)
+        reported = (schema for of_operator in acks.values() for ack in of_operator for schema in ack.schemas)
         time = advance(
             plan.operators,
             plan.watermarks,
@@ -396,7 +396,7 @@ class EpochDriver:
             source_metadata=sources.metadata,
             sources=sources.positions,
             operators=operators | {uid: left for uid, left in held.operators.items() if uid not in operators},
-            schemas=merge_schemas(held.schemas, found, plan.epoch - 1),
+            schemas=merge_schemas(held.schemas, reported, plan.epoch - 1),
             inlined=inlined,
             base=self._base,
             checkpoint_id=mark.checkpoint_id if mark is not None else None,
@@ -404,9 +404,9 @@ class EpochDriver:
         )
 
     def _seal(self, manifest: Manifest) -> None:
-        """E6, the commit. After it the epoch owes its output to the sinks."""
+        """Seals the epoch (E6), which is its commit. After it the epoch owes its output to the sinks."""
         self._put(manifest)
-        self._notices = []  # what ended since is still with the publisher
+        self._notices = []  # the publisher still has the checkpoints that ended since
         self._rescales.sealed(self._head)
 
     def _put(self, manifest: Manifest) -> None:
@@ -430,7 +430,7 @@ class EpochDriver:
         )
 
     def _commit(self, mark: Mark | None) -> None:
-        """E7, then the beginning of E9."""
+        """Commits the output to the sinks (E7), then begins to publish (E9)."""
         epoch = self._head.manifest.epoch
         self._crash.at(CrashPoint.E7_BEFORE_SINK_COMMIT, epoch)
         debts.commit(self._sinks, self._head, self._sink_attempts)
@@ -439,17 +439,17 @@ class EpochDriver:
             self._publisher.begin(self._head, mark)
 
     def _end(self, cause: Exception) -> None:
-        """Refuses all later epochs: one is sealed and did not return, so the engine may offer its batch again."""
+        """Refuses all later epochs: one is sealed, but its run failed, so the engine may offer its batch again."""
         head = self._head.manifest
         self._ended = LakestateError(
-            f"Epoch {head.epoch} of job {head.job!r} is sealed, but this driver failed behind it: "
+            f"Epoch {head.epoch} of job {head.job!r} is sealed, but this driver failed after it: "
             f"{sentence(cause_line(cause))}",
-            action="Start the job again; the start commits what is owed and goes on behind that epoch.",
+            action="Start the job again; the start commits what is owed and goes on after that epoch.",
         )
 
 
 def _operated(own: OperatorPlan, before: OperatorEpoch | None, plan: EpochPlan, acks: tuple[Ack, ...]) -> OperatorEpoch:
-    """Returns an operator as the manifest of an epoch has it."""
+    """Returns an operator as the manifest of an epoch records it."""
     known = carry.planned_epoch(own, before)
     finished = plan.end_of_input and (known.finished or own.uid in plan.finishing)
     unwritten = known.unwritten and all(ack.changes is None for ack in acks)

@@ -1,4 +1,4 @@
-"""From a decision that is not SUCCESS to a named error (E6)."""
+"""Turns a decision that is not SUCCESS into a named error (E6)."""
 
 from state_engine import errors
 from state_engine.epoch.acks import Acknowledged, Answer
@@ -54,8 +54,8 @@ def is_final(error: LakestateError) -> bool:
 
 def _engine_error(name: str) -> type[LakestateError]:
     """Returns the class of a named error of ours that a task reported as data."""
-    found = getattr(errors, name, EpochError)
-    return found if isinstance(found, type) and issubclass(found, LakestateError) else EpochError
+    error_type = getattr(errors, name, EpochError)
+    return error_type if isinstance(error_type, type) and issubclass(error_type, LakestateError) else EpochError
 
 
 def _failed(failure: Failure, plan: EpochPlan) -> LakestateError:

@@ -1,8 +1,8 @@
-"""E3: may a cached operator instance follow the log to the epoch's predecessor, and what does it take from it? Pure.
+"""Decides whether a cached operator instance may catch up along the log, and what it takes from it (E3). Pure.
 
 A worker keeps the state of a subtask between epochs, with the hash of the manifest that it reflects (its token). The
-instance is valid if that manifest is an ancestor of the epoch's predecessor in the same job; otherwise the worker
-discards it and loads the state anew.
+instance catches up to the epoch's predecessor. It is valid if the manifest of its token is an ancestor of that
+predecessor in the same job; otherwise the worker discards it and loads the state anew.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ from state_engine.log.records import StateSchema
 from state_engine.log.state_ttl import ALL
 
 STEPS = 64
-"""An instance that is further behind than this is loaded from the base, which is the shorter way."""
+"""An instance that lags by more manifests than this is loaded from the base, which is faster."""
 
 
 class Chain(Protocol):
@@ -26,7 +26,7 @@ class Chain(Protocol):
     def read(self, generation: int, epoch: int, *, expected: str = "") -> StoredManifest:
         """Returns a manifest; raises NotFoundError if it is not sealed or was deleted.
 
-        One that was read before and has another hash than `expected` is read again.
+        A cached manifest whose hash is not `expected` is read again.
         """
         ...
 
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
     Attributes:
         stored: The manifest.
-        is_own: It seals the very attempt whose changes the instance still holds: nothing has to be read.
+        is_own: It seals the very attempt of which the instance still holds the changes: nothing has to be read.
     """
 
     stored: StoredManifest
@@ -52,21 +52,21 @@ def predecessor(log: Chain, plan: EpochPlan) -> StoredManifest | None:
     """
     if not plan.predecessor:
         return None
-    found = log.read(plan.predecessor_generation, plan.predecessor_epoch, expected=plan.predecessor)
-    if found.hash != plan.predecessor:
+    stored = log.read(plan.predecessor_generation, plan.predecessor_epoch, expected=plan.predecessor)
+    if stored.hash != plan.predecessor:
         raise DamagedManifestError(
             f"Epoch {plan.predecessor_epoch} of generation {plan.predecessor_generation} of job {plan.job!r} is not "
             "the one that the epoch was planned on.",
             action="Look for a second store under the same root; the job restarts from the newest sealed epoch.",
         )
-    return found
+    return stored
 
 
 def steps_since(log: Chain, token: str, plan: EpochPlan) -> list[StoredManifest] | None:
     """Returns the manifests after the one that `token` names, up to the epoch's predecessor, oldest first.
 
     Returns:
-        None if the token is not within reach: it names no ancestor in this job, or one that is too far back.
+        None if the token is out of reach: it names no ancestor in this job, or one that is too far back.
 
     Raises:
         NotFoundError, DamagedManifestError: As `predecessor`.
@@ -82,18 +82,18 @@ def steps_since(log: Chain, token: str, plan: EpochPlan) -> list[StoredManifest]
         if place is None or place.job != plan.job:
             return None
         try:
-            found = log.read(place.generation, place.epoch)
+            previous = log.read(place.generation, place.epoch)
         except NotFoundError:  # retention removed it: the cache is too old
             return None
-        if found.hash != current.manifest.predecessor:
+        if previous.hash != current.manifest.predecessor:
             return None
-        steps.append(found)
-        current = found
+        steps.append(previous)
+        current = previous
     return steps[::-1] if current.manifest.predecessor == token else None
 
 
 def attempt_of(stored: StoredManifest, own: OperatorPlan, subtask: int) -> str | None:
-    """Returns which attempt of a subtask a manifest seals; None if none, or with another parallelism."""
+    """Returns which attempt of a subtask a manifest seals; None if none, or if the parallelism differs."""
     operator = stored.manifest.operators.get(own.uid)
     if operator is None or operator.parallelism != own.parallelism or len(operator.acks) <= subtask:
         return None
@@ -106,14 +106,15 @@ def steps_to_take(
     """Decides what an instance takes from each manifest.
 
     Args:
-        steps: Of `steps_since`.
-        pending: The attempt whose changes the instance holds and does not know to be sealed.
+        steps: The manifests that `steps_since` returned.
+        pending: The attempt of the changes that the instance holds and does not know to be sealed.
         own: The operator.
         subtask: The instance's subtask.
 
     Returns:
-        The steps; and whether the instance goes on: what was sealed is what it did last, and all of it. What it did
-        last, and was not sealed, its function may still have in its fields: also if a claim was sealed instead.
+        The steps, and whether the instance goes on. It does if its last attempt was sealed, and no later step has an
+        epoch of the operator. Otherwise the fields of its function may still hold values of an attempt that was not
+        sealed, also if a claim was sealed instead.
     """
     is_own = bool(steps) and pending is not None and attempt_of(steps[0], own, subtask) == pending
     taken = [Step(stored, is_own and number == 0) for number, stored in enumerate(steps)]
@@ -121,29 +122,30 @@ def steps_to_take(
 
 
 def _brought_nothing(stored: StoredManifest, own: OperatorPlan) -> bool:
-    """Says whether a manifest has no epoch of the operator in it, as that of a claim."""
+    """Returns whether a manifest contains no epoch of the operator, as a claim does."""
     operator = stored.manifest.operators.get(own.uid)
     return operator is None or not operator.acks
 
 
 def types_agree(uid: str, held: Collection[StateSchema], restored: Sequence[StateSchema], head: StoredManifest) -> bool:
-    """Says whether the values of an instance went through the same types as those of the log.
+    """Returns whether the values of an instance went through the same types as those of the log.
 
-    A driver with other code may have changed a type and back since: what its rows lost, the instance would still have.
+    A driver with other code may have changed a type and changed it back since. Values that the rows of the log lost by
+    that would then still be in the instance.
 
     Args:
         uid: The operator.
         held: Schemas of the states that the instance holds.
         restored: Schemas of the manifest that its states were loaded from, or caught up with, last.
-        head: The manifest that it is to follow to.
+        head: The manifest that the instance has to catch up with.
     """
     before = {schema.name: schema for schema in restored if schema.uid == uid}
     now = {schema.name: schema for schema in head.manifest.schemas if schema.uid == uid}
     for schema in (schema for schema in held if schema.name in now):
-        known, was = now[schema.name], before.get(schema.name)
-        if known.schema_id != schema.schema_id:
+        schema_now, schema_before = now[schema.name], before.get(schema.name)
+        if schema_now.schema_id != schema.schema_id:
             return False  # rows that follow would be of the old type
-        if was is not None and types_of(known) != types_of(evolve(was, schema, ALL)):
+        if schema_before is not None and types_of(schema_now) != types_of(evolve(schema_before, schema, ALL)):
             return False
     return True
 

@@ -1,23 +1,23 @@
-"""Processing time of a driver: that of the wall clock, except where somebody sets that."""
+"""Processing time of a driver: the time of the wall clock, except after the wall clock was set."""
 
 from collections.abc import Callable
 
 from state_engine.clock import Clock
 
 STEP_MS = 10_000
-"""A wall clock that moves by more than this, beside the time that has passed, has been set."""
+"""A wall clock that moves by more than this, in addition to the time that has passed, has been set."""
 
 
 class HeldClock:
-    """A clock that no step of the wall clock moves: what a driver takes for processing time.
+    """A clock for a driver's processing time that no step of the wall clock moves.
 
-    Small corrections, such as those of a time server, are followed. A step of more than `STEP_MS` between two looks is
-    not: the time goes on from where it was, by the time that has passed, until the wall clock is back. Which of the two
-    is right is not decided here: a new driver begins with the time of the wall clock.
+    It follows small corrections, such as those of a time server. It does not follow a step of more than `STEP_MS`
+    between two calls: the time goes on from where it was, by the time that has passed, until the wall clock is back.
+    This class does not decide which of the two is right: a new driver begins with the time of the wall clock.
 
     Args:
         clock: The wall clock, and the time that has passed.
-        on_step: Is told of each step once, in ms; of the way back too, as 0.
+        on_step: Called once for each step, with its size in ms; with 0 when the wall clock is back.
     """
 
     def __init__(self, clock: Clock, on_step: Callable[[int], None] = lambda _: None) -> None:

@@ -1,4 +1,4 @@
-"""Requests that any thread may make, and the driver's thread takes up. Pure."""
+"""Passes requests from any thread to the driver's thread. Pure."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """Takes requests from any thread; once it is closed, each is refused: none is forgotten between the two.
+    """A queue that takes requests from any thread. Once it is closed, it refuses each request; none is forgotten.
 
     Args:
-        refuse: Tells whoever asked that nothing comes of it. It may be called on that thread.
+        refuse: Tells the caller that its request will not be served. It may be called on the caller's thread.
     """
 
     def __init__(self, refuse: Callable[[T], None]) -> None:
@@ -33,11 +33,11 @@ class Inbox(Generic[T]):
         while True:
             try:
                 yield self._requests.popleft()
-            except IndexError:  # asked afterwards, since another thread may be taking too
+            except IndexError:  # caught instead of checked before, since another thread may be taking too
                 return
 
     def close(self) -> None:
-        """Refuses what waits, and all that comes later; again is harmless."""
+        """Refuses the requests that wait, and all that come later; calling it again is harmless."""
         self._closed = True
         self._refuse_all()
 

@@ -1,7 +1,7 @@
-"""Key groups whose state is taken from another epoch, as a manifest of its own. Pure.
+"""Makes the manifest that restores the state of key groups from another epoch. Pure.
 
 Such a manifest brings rows and nothing else: no input is read, no function runs, nothing goes to a sink, watermarks and
-source positions stay. To whoever follows the log it is an epoch like any other.
+source positions stay. For a reader that follows the log it is an epoch like any other.
 """
 
 import msgspec
@@ -15,13 +15,13 @@ from state_engine.log.records import Ack, EarliestTimers, GroupRestore, Manifest
 
 
 class RestoredRows(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore of key groups has written, and nobody knows yet.
+    """What a restore of key groups has written, before a manifest names it.
 
     Args:
         acks: By operator, in order of subtask; their change files are durable.
         schemas: The states in these files.
         timers: When the earliest of the restored timers of an operator are due.
-        record: What the manifest says about it.
+        record: What the manifest records about the restore.
     """
 
     acks: dict[str, tuple[Ack, ...]]
@@ -33,18 +33,21 @@ class RestoredRows(msgspec.Struct, frozen=True, kw_only=True):
 def restored_groups(
     head: StoredManifest, rows: RestoredRows, *, incarnation: str, number: int, now_ms: int
 ) -> Manifest:
-    """Returns the manifest behind `head` that brings the rows.
+    """Returns the manifest after `head` that brings the rows.
 
-    An operator's timers are due at the earlier of what was known and what came: the known one may be gone with its key
-    group, and an epoch too many finds that out.
+    An operator's timers are due at the earlier of two times: the one known so far, and the earliest restored one. The
+    timer of the known time may have gone with its key group; that costs one unnecessary epoch.
     """
     manifest = carry.carried(head, "restore", incarnation=incarnation, number=number, now_ms=now_ms)
     operators = {
-        uid: replace(known, acks=acks, since=known.since or manifest.epoch, unwritten=False)
+        uid: replace(operator, acks=acks, since=operator.since or manifest.epoch, unwritten=False)
         for uid, acks in rows.acks.items()
-        for known in (manifest.operators[uid],)
+        for operator in (manifest.operators[uid],)
     }
-    timers = {uid: _earlier(manifest.timers.get(uid, NO_TIMERS), found) for uid, found in rows.timers.items()}
+    timers = {
+        uid: _earlier(manifest.timers.get(uid, NO_TIMERS), restored_timers)
+        for uid, restored_timers in rows.timers.items()
+    }
     return replace(
         manifest,
         operators=manifest.operators | operators,

@@ -1,4 +1,4 @@
-"""S1: questions that a start asks the log. They change nothing."""
+"""Answers the questions that a start asks the log (S1). Changes nothing."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from state_engine.log.records import Adopted, Origin
 
 
 class Incarnation(NamedTuple):
-    """One start of the query by one driver: a nonce, and a number higher than that of all it has found at first."""
+    """One start of the query by one driver: a nonce, and a number higher than any in the log at its first look."""
 
     nonce: str
     number: int
@@ -22,14 +22,14 @@ class Incarnation(NamedTuple):
 def newest(log: Log) -> StoredManifest | None:
     """Finds the newest sealed manifest of the job. A generation may have files but no manifest yet.
 
-    Nothing was found only if no generation has come up meanwhile: a restore may have begun one, and retention may have
-    freed all numbers of those that were listed.
+    Returns None only if no generation has appeared meanwhile. Otherwise it looks again: a restore may have begun one,
+    and retention may have freed all numbers of those that were listed.
     """
     before: list[int] = []
     while (generations := log.generations()) != before:
         for generation in sorted(generations, reverse=True):
-            if (found := log.newest(generation)) is not None:
-                return found
+            if (stored := log.newest(generation)) is not None:
+                return stored
         before = generations
     return None
 
@@ -52,11 +52,11 @@ def fence(head: StoredManifest | None, me: Incarnation) -> None:
 def is_decided(log: Log, job: str, wanted: RestoreTarget, head: StoredManifest | None) -> bool:
     """Whether this very restore is sealed already: by a closing manifest that names it, or as the origin of the job.
 
-    So a restore that died half way is finished, not begun a second time, and a fork that is started again goes on from
+    So a restore that died half way is finished, not begun a second time. And a fork that is started again goes on from
     its own newest epoch.
 
     Raises:
-        RestoreError: A savepoint of another job is wanted in a job that began otherwise.
+        RestoreError: The request wants a savepoint of another job, but this job did not begin from it.
     """
     if head is None:
         return False
@@ -65,10 +65,10 @@ def is_decided(log: Log, job: str, wanted: RestoreTarget, head: StoredManifest |
         return head.manifest.successor is not None and head.manifest.successor.origin == origin
     root = first_own(head.manifest.lineage)
     try:
-        begun_from = log.read(root.generation, root.first).manifest.origin
+        job_origin = log.read(root.generation, root.first).manifest.origin
     except NotFoundError:
-        begun_from = None
-    if begun_from == origin:
+        job_origin = None
+    if job_origin == origin:
         return True
     raise RestoreError(
         f"Job {job!r} has epochs of its own; a savepoint of job {origin.job!r} can only begin a new job.",
@@ -77,16 +77,16 @@ def is_decided(log: Log, job: str, wanted: RestoreTarget, head: StoredManifest |
 
 
 def read_target(log: Log, origin: Origin, adopted: Adopted | None = None) -> StoredManifest:
-    """Reads the manifest that a restore starts from, and rewrites it if the restore does.
+    """Reads the manifest that a restore starts from, and applies the restore's rewrite, if it has one.
 
     Args:
         log: The job's log.
-        origin: Which one is meant.
-        adopted: The copies that it came with, if there are any.
+        origin: The reference to the manifest.
+        adopted: The copies that the restore made, if any.
 
     Raises:
-        NothingToRestoreError: It does not exist.
-        DamagedManifestError: It is another one than was meant.
+        NothingToRestoreError: The manifest does not exist.
+        DamagedManifestError: It is not the manifest that the origin names.
     """
     where = f"Epoch {origin.epoch} of generation {origin.generation} of job {origin.job!r}"
     try:

@@ -1,6 +1,6 @@
-"""The ports of the protocol: everything that it needs from the world, and nothing else.
+"""The ports of the protocol: all interfaces that it needs from the outside, and the plan that tasks get.
 
-Production gives it storage, Spark and threads; the simulator gives it memory, crashes and delayed writes. The
+Production implements them with storage, Spark and threads; the simulator with memory, crashes and delayed writes. The
 protocol itself (`start.py`, `driver.py`) has no I/O, clock, randomness or threads of its own.
 """
 
@@ -18,18 +18,19 @@ from state_engine.log.window_records import WindowsShape
 
 
 class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
-    """What feeds one input of an operator: Flink's `StreamEdge`, seen from its end.
+    """What feeds one input of an operator: Flink's `StreamEdge`, as the downstream operator sees it.
 
     Args:
-        upstream: Uid of the operator one of whose outputs it is; None for the job's sources.
+        upstream: Uid of the operator that feeds it with one of its outputs; None for the job's sources.
         input: Which input it feeds, 1 or 2, as in `process_element1` and `process_element2`. Several edges of one input
             are a union.
-        out_of_orderness: How far (ms) its records may lie behind the largest event time so far: the edge makes its own
-            watermark. None: it passes on that of the operator in front; sources then have none until they end.
+        out_of_orderness: How far (ms) the event time of a record may lag the largest one so far: the edge makes its
+            own watermark. None: it passes on that of the upstream operator; sources then have none until they end.
         partition: The partition column, as it was declared; None where all records are one partition.
-        idle_after: After how long (ms of processing time) a partition without records holds nobody back; None: never.
-        chained: Whether there is no exchange: each subtask takes the output of the upstream subtask of its own number,
-            in one task with it.
+        idle_after: After how long (ms of processing time) a partition without records no longer holds back the
+            watermark; None: never.
+        chained: Whether the edge has no exchange: each subtask takes the output of the upstream subtask with its own
+            number, in one task with it.
     """
 
     upstream: str | None = None
@@ -43,9 +44,9 @@ class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
 class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One operator of the job: its parallelism in this epoch, and what feeds it.
 
-    The operators are a graph without cycles. Behind those that are upstream of no other the driver listens.
-    `rescaled_from` is the parallelism of the job's definition, where a rescale has put another in its place. `windows`
-    is what the state of its windows depends on, if it has any.
+    The operators are a graph without cycles. The driver listens to those that are upstream of no other operator.
+    `rescaled_from` is the parallelism of the job's definition, where a rescale has replaced it. `windows` is what the
+    state of its windows depends on, if it has any.
     """
 
     uid: str
@@ -73,10 +74,10 @@ class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """E1: all that a task has to know about its epoch; the same for every subtask and every attempt.
+    """All that a task has to know about its epoch (E1); the same for every subtask and every attempt.
 
     `snapshot_id` is the id of the checkpoint that covers the epoch, `completed` and `aborted` those that ended since
-    the last sealed epoch. `finishing` are the operators whose input ends with this epoch. A change file of up to
+    the last sealed epoch. `finishing` are the operators that get their last input in this epoch. A change file of up to
     `inline_budget` bytes goes into the ack instead of into storage.
     """
 
@@ -101,19 +102,19 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointEnd(msgspec.Struct, frozen=True):
-    """How a checkpoint ended: it became visible, or was given up."""
+    """How a checkpoint ended: it became visible (completed), or was given up."""
 
     checkpoint_id: int
     completed: bool
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint falls on the epoch.
+    """The checkpoint to take with an epoch.
 
     Args:
         checkpoint_id: Its id.
         full: Whether the state is folded from scratch.
-        trigger: Who asked for it.
+        trigger: What triggered it.
     """
 
     checkpoint_id: int
@@ -122,7 +123,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the sources stand after the epoch, as Spark's offset log says."""
+    """The source positions after an epoch, as in Spark's offset log."""
 
     metadata: str = ""
     positions: tuple[SourcePosition, ...] = ()
@@ -130,13 +131,13 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SinkStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a sink's table stands.
+    """How far a sink's table is, and which log has written to it.
 
     Args:
         uid: The sink.
         table: Its table, for messages.
-        fence: The last transaction that the table has of the sink; 0 if there is none, or no table.
-        birth: The number of the log that made it; None if no release that knows of such numbers did.
+        fence: The last transaction of the sink in the table; 0 if it has none, or the table does not exist.
+        birth: The number of the log that has written to it; None if only releases without such numbers have.
     """
 
     uid: str
@@ -155,7 +156,7 @@ class Log(Protocol):
     def read(self, generation: int, epoch: int) -> StoredManifest: ...
 
     def read_outline(self, generation: int, epoch: int) -> StoredManifest:
-        """Returns a manifest reduced to its place, its predecessor, and what sinks got: for long walks.
+        """Returns a manifest reduced to its place, its predecessor, and the output for sinks: for long walks.
 
         Raises:
             NotFoundError, CorruptionError, StorageError: As `read`.
@@ -185,7 +186,7 @@ class Log(Protocol):
         """Gives the log a birth id, unless it has one.
 
         Raises:
-            StorageError: Nobody knows whether it has; doing it again is safe.
+            StorageError: It is unknown whether the log has one now; calling again is safe.
         """
         ...
 
@@ -194,53 +195,53 @@ class Tasks(Protocol):
     """E2 to E5: routes the epoch's records and runs every subtask of every operator."""
 
     def run(self, plan: EpochPlan) -> Sequence[Barrier]:
-        """Returns the full barriers of the last operators' subtasks, with what they carry from the operators in front.
+        """Returns the full barriers of the last operators' subtasks, with what they carry from upstream operators.
 
         Raises:
-            EpochError: The engine gave up; nothing is known of this try. The driver tries again with the same plan and
-                a higher `retry`. Any other exception ends the epoch.
+            EpochError: The engine gave up; nothing is known of this attempt. The driver tries again with the same plan
+                and a higher `retry`. Any other exception ends the epoch.
         """
         ...
 
 
 class Sinks(Protocol):
-    """E7, and the way of a restore: all sinks of the job behind one port.
+    """All sinks of the job behind one port: they take the output (E7), and a restore rewinds them.
 
-    Sinks outlive drivers, so they keep the last fence, ordered by (generation, epoch): once moved to a generation they
-    ignore commits of older ones, and once they hold an epoch they ignore commits of older epochs. A driver that was
-    declared dead may still be on its way to either.
+    Sinks outlive drivers, so they keep the last fence, ordered by (generation, epoch). Once moved to a generation they
+    ignore commits of older generations; once they hold an epoch they ignore commits of older epochs. A driver that was
+    declared dead may still send either.
     """
 
     def standings(self) -> Sequence[SinkStanding]:
-        """Returns where the tables of the sinks stand; changes nothing. Other sinks have no numbers to be held to."""
+        """Returns how far the tables of the sinks are; changes nothing. Other sinks have no numbers to compare."""
         ...
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
-        """Makes tables of another log, or that are ahead of this one, its own; idempotent by the generation.
+        """Takes over tables that belong to another log, or that are ahead of this one; idempotent by the generation.
 
-        What they hold stays, the fence moves to `generation`, which lies above it, and the log's birth id is recorded.
+        What they hold stays, the fence moves to `generation`, which is higher, and the log's birth id is recorded.
         Output of the epoch `owed` that a table of another log does not have is added.
 
         Raises:
-            StorageError: Nobody knows whether they are; calling again is safe.
+            StorageError: It is unknown whether they were taken over; calling again is safe.
         """
         ...
 
     def prepare(self) -> None:
-        """Makes what the sinks still lack, such as a table. Called once a start can no longer be refused.
+        """Creates what the sinks still lack, such as a table. Called once a start can no longer be refused.
 
         Raises:
-            StorageError: It was not made; calling again is safe.
+            StorageError: It was not created; calling again is safe.
         """
         ...
 
     def deliver(self, manifest: Manifest) -> None:
         """Gives an epoch's output to sinks that take it before the seal (`AT_LEAST_ONCE`); others do nothing.
 
-        The epoch may never be sealed, and its records then come again with another one.
+        It may happen that the epoch is never sealed; its records then come again with another epoch.
 
         Raises:
-            SinkError: A sink did not take it; the epoch is not sealed.
+            SinkError: A sink did not take the output; the epoch is not sealed.
         """
         ...
 
@@ -255,11 +256,11 @@ class Sinks(Protocol):
         ...
 
     def pay(self, sealed: StoredManifest, *, leave_out: bool, without: Collection[str]) -> None:
-        """Commits as `commit` what another driver has staged: its files are compared with their checksums.
+        """Commits, as `commit` does, what another driver has staged; it compares the files with their checksums.
 
         Args:
             sealed: The epoch.
-            leave_out: Output whose files are gone or damaged is left out by name, once and for all.
+            leave_out: Whether output with missing or damaged files is left out by name, for good.
             without: Uids of sinks that are adopted instead.
 
         Raises:
@@ -269,41 +270,41 @@ class Sinks(Protocol):
         ...
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
-        """Takes every sink to what it held after `target`; idempotent by the new generation.
+        """Rewinds every sink to what it held after `target`; idempotent by the new generation.
 
-        Output behind `target` goes; output that an earlier restore took away, and that `target` stands on, comes back.
-        With `keep_output` all output stays as it is, and only the fence moves.
-        The fence moves to `generation` in the same transaction, also when there is nothing to take away. Changes
-        nothing if the fence stands there already: a slow starter may come along when the generation has output.
+        Output after `target` goes. Output that an earlier restore removed comes back, if `target` builds on it. With
+        `keep_output` all output stays as it is, and only the fence moves.
+        The fence moves to `generation` in the same transaction, also if no output has to be removed. If the fence is at
+        `generation` already, nothing changes: a slow starter may call this when the generation already has output.
 
         Raises:
-            SinkRewindError: A sink cannot get there.
+            SinkRewindError: A sink cannot be rewound to `target`.
         """
         ...
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
         """Raises SinkRewindError if `rewind` could not succeed; changes nothing.
 
-        Also if a sink is gone, or writes elsewhere now, that has output to be taken back. Asked before the fork is
-        decided and before it is finished, unless output is kept.
+        It also raises if a sink has output to be rewound, but is gone or writes elsewhere now. Called before the fork
+        is decided and before it is finished, unless output is kept.
         """
         ...
 
     def check_owed(self, sealed: StoredManifest) -> None:
-        """Says whether `pay` can succeed; changes nothing. Not asked if output is kept.
+        """Checks whether `pay` can succeed; changes nothing. Not called if output is kept.
 
         Raises:
-            SinkError: A sink is gone, or writes elsewhere now, that may be owed output.
-            MissingFileError, DamagedFileError: What a sink lacks is gone, or is not what was staged.
+            SinkError: A sink that may be owed output is gone, or writes elsewhere now.
+            MissingFileError, DamagedFileError: A file that a sink lacks is gone, or is not what was staged.
         """
         ...
 
 
 class SourceHold(Protocol):
-    """Keeps what a start restores, and the copies that it made of it, from retention."""
+    """Protects what a start restores, and the copies that the start made of it, from retention."""
 
     def until(self, adopted: Adopted | None, generation: int, epoch: int) -> None:
-        """Makes sure that all of it is there, and stays until a manifest of the job has this number.
+        """Makes sure that all of it exists, and stays until a manifest of the job has this number.
 
         Args:
             adopted: The copies, if the restore made any.
@@ -313,20 +314,20 @@ class SourceHold(Protocol):
         Raises:
             CondemnedError: Retention is removing some of it.
             MissingFileError: Some of it is gone.
-            StorageError: Nobody knows; starting again is safe.
+            StorageError: Neither is known; starting again is safe.
         """
         ...
 
 
 class Publisher(Protocol):
-    """E9 and the part of S3 that concerns checkpoints. Announces the crash points of E9."""
+    """Publishes checkpoints (E9), and finishes unfinished ones at a start (S3). Announces the crash points of E9."""
 
     def begin(self, sealed: StoredManifest, mark: Mark) -> None:
         """Starts publishing the checkpoint that fell on this epoch; returns at once."""
         ...
 
     def abandon(self, checkpoint_id: int) -> bool:
-        """Gives up a checkpoint that takes too long; it then never becomes visible, and has ended.
+        """Gives up a checkpoint that takes too long: it has then ended, and never becomes visible.
 
         Returns:
             False if it has ended already, is just becoming visible, or was never begun.
@@ -338,7 +339,7 @@ class Publisher(Protocol):
         ...
 
     def has_ended(self) -> bool:
-        """Says whether `ended` would give anything; from any thread."""
+        """Returns whether `ended` would return anything; may be called from any thread."""
         ...
 
     def ended(self) -> Sequence[CheckpointEnd]:
@@ -346,9 +347,9 @@ class Publisher(Protocol):
         ...
 
     def finish(self, head: StoredManifest) -> BaseReference | None:
-        """Completes a publish that a dead driver left behind, if the chain of `head` owes one.
+        """Completes a publish that a dead driver left unfinished, if the chain of `head` owes one.
 
-        The chain may lead into the job that this one was forked from; what that job owes is its own affair.
+        The chain may lead into the job that this one was forked from. This call does not pay what that job owes.
 
         Returns:
             The newest visible base of this job in the lineage of `head`, or None if there is none.
@@ -357,7 +358,7 @@ class Publisher(Protocol):
 
 
 class Barriers(Protocol):
-    """Says on which epochs the coordinator's barrier falls. It is told `Clock.steady_ms`, and only compares times."""
+    """Decides which epochs carry a checkpoint. Its times are those of `Clock.steady_ms`, and it only compares them."""
 
     def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
         """Returns the checkpoint to take with this epoch, or None."""
@@ -368,32 +369,32 @@ class Barriers(Protocol):
         ...
 
     def acknowledged(self, checkpoint_id: int, now_ms: int) -> object:
-        """The epoch that carries a checkpoint was sealed."""
+        """Notes that the epoch that carries a checkpoint was sealed."""
         ...
 
     def declined(self, checkpoint_id: int, now_ms: int, message: str) -> object:
-        """The epoch that was to carry a checkpoint was not sealed."""
+        """Notes that the epoch that was to carry a checkpoint was not sealed."""
         ...
 
     def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int) -> None:
-        """An epoch was sealed that changed so many bytes of state; so many of them lie in its manifest."""
+        """Notes a sealed epoch: the bytes of its change files, and how many of them are inlined in its manifest."""
         ...
 
     def overdue(self, now_ms: int) -> Sequence[int]:
-        """Returns the checkpoints that take longer than they may."""
+        """Returns the ids of the checkpoints that take longer than they may."""
         ...
 
     @property
     def error(self) -> LakestateError | None:
-        """What the job has to fail with, since too many checkpoints came to nothing."""
+        """The error with which the job has to fail, since too many checkpoints failed; None if it may go on."""
         ...
 
 
 class Crash(Protocol):
-    """Named places at which a test, or the demo, ends the process."""
+    """Is called at named places, at which a test or the demo can end the process."""
 
     def at(self, point: CrashPoint, epoch: int) -> None:
-        """Is told that this place is passed in this epoch."""
+        """Called when an epoch passes this place."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a start is asked for, and what it hands to the epoch driver."""
+"""The request of a start, and the result that it hands to the epoch driver."""
 
 import msgspec
 
@@ -15,9 +15,9 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     """One stateful operator as the job declares it today.
 
     `schemas` holds the states that are known before any task has run; the others are checked when they first appear in
-    an ack. `all_known` says that its `open()` could be asked, so that it does not ask for others there. `generated_uid`
-    says that the author gave no uid, so that it stands for the operator's place in the job. `windows` is what
-    the state of its windows depends on, if it has any.
+    an ack. `all_known`: its `open()` could be run, so that it asks for no others there. `generated_uid`: the author
+    gave no uid, so that the uid is generated from the operator's place in the job. `windows` is what the state of its
+    windows depends on, if it has any.
     """
 
     uid: str
@@ -39,12 +39,12 @@ class SavepointLocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The sealed epoch that a new generation shall start from; of this job, or of another one (a fork).
+    """The sealed epoch from which a new generation is to start; of this job, or of another one (a fork).
 
-    `location` is that of a canonical savepoint's folder: its files must be `adopted`, which is to say copied
-    below the job's root, before a start can go on from them. So must be what a `rewrite` makes of any source.
-    `imported` says that the job's own log does not have the epoch: it was trimmed, or the savepoint is of another job
-    or another root; or that the state of another job is rewritten, which its own log cannot give.
+    `location` is that of a canonical savepoint's folder. Before a start can go on from its files, they must be
+    `adopted`: copied below the job's root. The same holds for what a `rewrite` makes of any source.
+    `imported`: the job's own log does not have the epoch, because the log was trimmed, or because the savepoint is of
+    another job or another root; or the state of another job is rewritten, which that job's own log cannot give.
     """
 
     stored: StoredManifest
@@ -56,7 +56,7 @@ class RestoreTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seen(self) -> StoredManifest:
-        """The epoch as what is started from it sees it: rewritten, under its own hash."""
+        """The epoch as the generation that starts from it sees it: rewritten, under its own hash."""
         return rewritten(self.stored, self.rewrite)
 
 
@@ -71,17 +71,17 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         restore: Without it the job goes on from its newest sealed epoch.
         allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
         resume_state: Operators that come back after releases without them, and go on with the state that they had.
-        keep_output: A restore leaves the sinks' output as it is; also one that an earlier start left unfinished. And
-            what is owed to a sink that the job no longer has is left out.
-        adopt_sinks: Sinks' tables that another log has written, or that are ahead of this one, keep their rows, and the
-            job goes on behind them in a new generation. Nothing else changes where there are none.
-        reset_processing_time: A restore begins with the time of the clock, though processing time was later before.
+        keep_output: A restore leaves the sinks' output as it is; also a restore that an earlier start left unfinished.
+            And output that is owed to a sink that the job no longer has is left out.
+        adopt_sinks: Tables of sinks that another log has written, or that are ahead of this one, keep their rows. The
+            job then goes on in a new generation, after what they hold. Without such tables it changes nothing.
+        reset_processing_time: A restore begins with the time of the clock, even if processing time was later before.
             Timers and last accesses keep their times.
-        allow_changed_sources: Numbers of sources that may be others than those of the position, as far as the position
-            can be carried over. Nothing else changes where they are the same.
+        allow_changed_sources: Numbers of the sources that may differ from those of the position, as far as the position
+            can be carried over. For a source that does not differ it changes nothing.
         strict: Refuse a start if the log has state that the code does not read.
-        lasting: `parallelism` also holds for later starts, until the job's definition says another number, as if it had
-            been rescaled.
+        lasting: `parallelism` also holds for later starts, until the job's definition names another number, as if the
+            job had been rescaled.
     """
 
     job: str
@@ -102,7 +102,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a claimed job stands: the result of S1 to S3, all that S4, S5 and the epoch driver need.
+    """The claimed job from which the epochs go on: the result of S1 to S3, all that S4, S5 and the driver need.
 
     `stored` is this incarnation's own claim (or the first manifest of the generation that it began). `base` is the
     newest base in its lineage; the next manifest adopts it. `declared` is the parallelism of the job's definition by

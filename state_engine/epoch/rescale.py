@@ -1,7 +1,7 @@
-"""Another parallelism at the next epoch of a running job. Pure.
+"""Gives operators of a running job another parallelism at its next epoch. Pure.
 
-Operators that share a task, or read one operator's outputs, share one parallelism: who gets barriers of one task must
-be as many as all the others who do.
+Operators that share a task, or read one operator's outputs, share one parallelism: all operators that get the barriers
+of one task must have the same number of subtasks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,9 @@ class RescaleRequest:
     """A request for another parallelism.
 
     Args:
-        parallelism: Of all operators, or of some by uid; an operator takes those along that share its parallelism.
-        tell: Is given the first manifest with it, on the driver's thread; or null and why there is none.
+        parallelism: Of all operators, or of some by uid; operators that share their parallelism change with them.
+        tell: Called on the driver's thread with the first manifest that has it; or with None and the reason why no
+            manifest has it.
     """
 
     parallelism: int | Mapping[str, int]
@@ -29,17 +30,17 @@ class RescaleRequest:
 
 
 class Rescales:
-    """The operators of a running job, and what they shall be from its next epoch on.
+    """The operators of a running job, and the parallelism that they get at its next epoch.
 
     Args:
         operators: As the job was started, upstream first.
-        declared: Their parallelism by the job's definition, by uid; by default what they were started with.
+        declared: Their parallelism in the job's definition, by uid; by default the one that they were started with.
     """
 
     def __init__(self, operators: Sequence[OperatorPlan], declared: Mapping[str, int] | None = None) -> None:
         self._operators = self._planned = tuple(operators)
         self._declared = {operator.uid: operator.parallelism for operator in operators} | dict(declared or {})
-        self._why = ""  # there is no further epoch
+        self._why = ""  # why no further epoch comes
         self._inbox = Inbox[RescaleRequest](lambda request: request.tell(None, self._why))
         self._taken: list[RescaleRequest] = []
 
@@ -50,7 +51,7 @@ class Rescales:
 
     @property
     def waiting(self) -> bool:
-        """Whether a rescale waits for an epoch; from any thread."""
+        """Whether a rescale waits for an epoch; may be read from any thread."""
         return bool(self._inbox or self._taken)
 
     def ask(self, request: RescaleRequest) -> None:
@@ -63,7 +64,7 @@ class Rescales:
         self._inbox.put(request)
 
     def plan(self) -> tuple[OperatorPlan, ...]:
-        """E1: the operators of the next epoch. All its attempts have them; if it is not sealed, so has the next one."""
+        """Returns the operators of the next epoch (E1): all its attempts have them; if unsealed, the next one too."""
         self._taken.extend(self._inbox.take())
         planned = self._operators
         for request in self._taken:
@@ -72,7 +73,7 @@ class Rescales:
         return planned
 
     def sealed(self, manifest: StoredManifest) -> None:
-        """The planned epoch was sealed."""
+        """Answers the requests of the planned epoch, which was sealed."""
         self._operators = self._planned
         taken, self._taken = self._taken, []
         for request in taken:
@@ -82,7 +83,7 @@ class Rescales:
                 request.tell(None, "another rescale came before the next epoch")
 
     def end(self, why: str) -> None:
-        """No further epoch comes: what waits comes to nothing."""
+        """Refuses the requests that wait, and all later ones: no further epoch comes."""
         self._why = why
         taken, self._taken = self._taken, []
         for request in taken:
@@ -98,27 +99,28 @@ def rescaled(
     Args:
         operators: Upstream first.
         parallelism: Of all, or of some by uid.
-        declared: The job's definition: an operator that has another parallelism says so.
+        declared: The parallelism in the job's definition, by uid: `rescaled_from` of an operator that has another.
 
     Raises:
         RescaleError: A number is out of bounds, an operator unknown, or two that share one would differ.
     """
-    known = {operator.uid: operator for operator in operators}
-    asked = parallelism if isinstance(parallelism, Mapping) else dict.fromkeys(known, parallelism)
-    for uid, number in asked.items():
-        _check(known, uid, number)
+    by_uid = {operator.uid: operator for operator in operators}
+    requested = parallelism if isinstance(parallelism, Mapping) else dict.fromkeys(by_uid, parallelism)
+    for uid, number in requested.items():
+        _check(by_uid, uid, number)
     wanted: dict[str, int] = {}
     for together in sharing(operators):
-        numbers = {uid: asked[uid] for uid in together if uid in asked}
+        numbers = {uid: requested[uid] for uid in together if uid in requested}
         if len(set(numbers.values())) > 1:
             raise RescaleError(
                 f"The operators {', '.join(map(repr, together))} share one parallelism, and are to have "
                 f"{', '.join(f'{number} ({uid})' for uid, number in numbers.items())}.",
-                action="Give one number for them; operators that share a task, or read one operator, are as many.",
+                action="Give one number for all of them: operators that share a task, or read one operator, must have "
+                "the same parallelism.",
             )
         for uid in together if numbers else ():
             wanted[uid] = next(iter(numbers.values()))
-            _check(known, uid, wanted[uid])
+            _check(by_uid, uid, wanted[uid])
     return tuple(
         replace(one, parallelism=wanted[one.uid], rescaled_from=_from(wanted[one.uid], declared[one.uid]))
         if one.uid in wanted
@@ -128,7 +130,7 @@ def rescaled(
 
 
 def sharing(operators: Sequence[OperatorPlan]) -> list[tuple[str, ...]]:
-    """Returns the uids of all operators, those together that have to have one parallelism."""
+    """Returns the uids of all operators, grouped by those that must have the same parallelism."""
     group = {operator.uid: {operator.uid} for operator in operators}
 
     def join(one: str, other: str) -> None:

@@ -1,7 +1,7 @@
 """What a restore may change about the state that it takes over: uids of operators, the number of key groups. Pure.
 
-The change is written into the origin of the new generation, so whoever finishes the restore makes the same of the
-manifest; the rows are brought by whoever copies them (`savepoint/rekey.py`).
+The change is recorded in the origin of the new generation, so that any start that finishes the restore rewrites the
+manifest in the same way. The rows are changed where they are copied (`savepoint/rekey.py`).
 """
 
 import difflib
@@ -25,20 +25,22 @@ def plan_rewrite(
     allow_non_restored_state: bool = False,
     discard_state: Collection[str] = (),
 ) -> Rewrite | None:
-    """Returns what has to be changed about a manifest; None if nothing has.
+    """Returns what a restore has to change about a manifest; None if nothing.
 
     Args:
         target: The epoch that is restored.
         uid_mapping: From uids that operators had there to those that they have now.
-        max_parallelism: Key groups from now on; None for as many as there were.
+        max_parallelism: Number of key groups from now on; None for the number so far.
         uids: The operators of the job today.
-        allow_non_restored_state: State of operators that the job no longer has is left behind.
-        discard_state: So is that of these operators of the job today, if they were gone: they begin without any.
+        allow_non_restored_state: State of operators that the job no longer has is left out.
+        discard_state: Operators of the job today that begin without state, if they were gone: their old state is left
+            out too.
 
     Raises:
-        UnknownOperatorError: The mapping names an operator that one of the sides does not have.
+        UnknownOperatorError: The mapping names an operator that one of the sides does not have, or `discard_state`
+            names one that the job does not have.
         RestoreError: The mapping gives two operators one uid.
-        JobDefinitionError: There cannot be so many key groups.
+        JobDefinitionError: The number of key groups is not allowed.
         MaxParallelismChangedError: An operator has raw keyed state, which cannot be sorted into other key groups.
     """
     mapping = {old: new for old, new in uid_mapping.items() if old != new}
@@ -50,23 +52,23 @@ def plan_rewrite(
             max_parallelism = None
     if not mapping and max_parallelism is None and not discarded:
         return None
-    known = {*target.operators, *(schema.uid for schema in target.schemas)}
-    left = {old for old in known if allow_non_restored_state and mapping.get(old, old) not in uids}
-    rewrite = Rewrite(uids=mapping, max_parallelism=max_parallelism, left=tuple(sorted(left | discarded)))
+    all_uids = {*target.operators, *(schema.uid for schema in target.schemas)}
+    left_out = {old for old in all_uids if allow_non_restored_state and mapping.get(old, old) not in uids}
+    rewrite = Rewrite(uids=mapping, max_parallelism=max_parallelism, left=tuple(sorted(left_out | discarded)))
     _check_raw(target, rewrite)
     return rewrite
 
 
 def is_back(target: Manifest, uid: str) -> bool:
-    """Whether the job was without this operator, if it has it now, and its old state is still there."""
-    known = target.operators.get(uid)
-    return known is not None and known.left_at is not None and not known.unwritten
+    """Whether the job had lost this operator, and its old state still exists: it is back if the job has it now."""
+    operator = target.operators.get(uid)
+    return operator is not None and operator.left_at is not None and not operator.unwritten
 
 
 def rewritten(stored: StoredManifest, rewrite: Rewrite | None) -> StoredManifest:
-    """Returns a manifest as the generation sees it that begins behind it, under the hash that it was sealed with.
+    """Returns a manifest as a generation that begins after it sees it, under the hash with which it was sealed.
 
-    What a subtask did in its epoch stays as it was: sinks are asked for that.
+    What a subtask did in its epoch stays as it was: the sinks need it.
     """
     if rewrite is None:
         return stored
@@ -90,7 +92,7 @@ def rewritten(stored: StoredManifest, rewrite: Rewrite | None) -> StoredManifest
 
 
 def rewritten_schema(schema: StateSchema, rewrite: Rewrite) -> StateSchema:
-    """Returns the schema of a state whose rows were all written anew, in the state's own type."""
+    """Returns the schema of a state after all its rows were written anew, in the state's current type."""
     uid = rewrite.uids.get(schema.uid, schema.uid)
     fresh = replace(schema, former=(), unknown_until=None)
     return fresh if uid == schema.uid else renamed(fresh, uid)
@@ -104,7 +106,7 @@ def _sized(operator: OperatorEpoch, rewrite: Rewrite) -> OperatorEpoch:
 
 
 def _uids_of(manifest: Manifest) -> set[str]:
-    """All names of operators in a manifest; one that the job lost may be in some of its maps only."""
+    """Returns all uids in a manifest; an operator that the job no longer has may be in only some of its maps."""
     maps = (manifest.operators, manifest.keys, manifest.watermarks, manifest.event_times, manifest.timers)
     return {uid for one in maps for uid in one} | {schema.uid for schema in manifest.schemas}
 
@@ -112,38 +114,38 @@ def _uids_of(manifest: Manifest) -> set[str]:
 def _check_mapping(target: Manifest, mapping: Mapping[str, str], uids: Collection[str]) -> None:
     for old, new in mapping.items():
         if old not in target.operators:
-            near = difflib.get_close_matches(old, target.operators, cutoff=0.0) or ["none"]
+            similar = difflib.get_close_matches(old, target.operators, cutoff=0.0) or ["none"]
             raise UnknownOperatorError(
                 f"The mapping renames operator {old!r}, which epoch {target.epoch} of job {target.job!r} does not "
                 "have.",
-                action=f"Name one of its operators: {', '.join(near)}.",
+                action=f"Name one of its operators: {', '.join(similar)}.",
             )
         if new not in uids:
-            near = difflib.get_close_matches(new, list(uids), cutoff=0.0) or ["none"]
+            similar = difflib.get_close_matches(new, list(uids), cutoff=0.0) or ["none"]
             raise UnknownOperatorError(
                 f"The mapping renames operator {old!r} to {new!r}, which the job does not have.",
-                action=f"Name one of its operators: {', '.join(near)}.",
+                action=f"Name one of its operators: {', '.join(similar)}.",
             )
-    after: dict[str, str] = {}
+    old_of: dict[str, str] = {}
     for old in sorted(target.operators):
         new = mapping.get(old, old)
-        if new in after:
+        if new in old_of:
             raise RestoreError(
-                f"Behind the mapping both {after[new]!r} and {old!r} would be operator {new!r}.",
-                action=f"Give {after[new] if after[new] == new else old!r} another uid in the mapping as well.",
+                f"After the mapping both {old_of[new]!r} and {old!r} would be operator {new!r}.",
+                action=f"Give {old_of[new] if old_of[new] == new else old!r} another uid in the mapping as well.",
             )
-        after[new] = old
+        old_of[new] = old
 
 
 def _discarded(target: Manifest, mapping: Mapping[str, str], uids: Collection[str], asked: Collection[str]) -> set[str]:
-    """Returns the uids that they had, of those that are back: a start that is repeated discards nothing again."""
+    """Returns the former uids of those operators that are back: a repeated start discards nothing again."""
     former = {new: old for old, new in mapping.items()}
     for uid in asked:
         if uid not in uids:
-            near = difflib.get_close_matches(uid, list(uids), cutoff=0.0) or ["none"]
+            similar = difflib.get_close_matches(uid, list(uids), cutoff=0.0) or ["none"]
             raise UnknownOperatorError(
                 f"The state of operator {uid!r} is to be discarded, and the job has no such operator.",
-                action=f"Name one of its operators: {', '.join(near)}.",
+                action=f"Name one of its operators: {', '.join(similar)}.",
             )
     return {old for old in (former.get(uid, uid) for uid in asked) if is_back(target, old)}
 
@@ -159,9 +161,9 @@ def _check_raw(target: Manifest, rewrite: Rewrite) -> None:
             continue
         raise MaxParallelismChangedError(
             f"Operator {schema.uid!r} has raw keyed state, bytes that belong to its {groups} key groups as wholes: "
-            f"nobody but its function can sort them into {rewrite.max_parallelism}.",
+            f"only its function can sort them into {rewrite.max_parallelism}.",
             action=f"Keep max_parallelism={groups}; or give the operator a new uid and allow non-restored state, which "
-            "leaves all its state behind.",
+            "leaves out all its state.",
         )
 
 

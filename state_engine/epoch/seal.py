@@ -1,4 +1,4 @@
-"""The one way to put a manifest (S2, E6): if absent, and with a definite answer whatever the storage says."""
+"""The one way to put a manifest (S2, E6): only if absent, and with a definite answer also after storage errors."""
 
 from typing import NamedTuple
 
@@ -9,24 +9,24 @@ from state_engine.log.records import Manifest
 
 
 class Verdict(NamedTuple):
-    """What lies at the manifest's number. `mine` says that it is the very manifest that was put."""
+    """The manifest at the number. `mine`: it is the very manifest that the caller put."""
 
     stored: StoredManifest
     mine: bool
 
 
 def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
-    """Puts a manifest and finds out who holds its number.
+    """Puts a manifest and finds out which manifest holds its number.
 
-    After an error nobody knows whether the put took effect, will take effect later, or took effect and is not durable.
-    So the number is read back. Unless another manifest is there, the *same* bytes are put again, until the storage says
-    that they are there, which says that they stay. A put that is still in flight can then only repeat what is there:
-    two puts of one incarnation at one number never differ.
+    After an error the put may have taken effect, may take effect later, or may have taken effect without being durable.
+    So the number is read back. Unless it holds another manifest, the *same* bytes are put again, until the storage
+    confirms that they exist, and so are durable. A put that is still in flight can then only repeat what is stored: two
+    puts of one incarnation at one number never differ.
 
-    A number may be free because retention deleted its manifest. It raises the generation's floor before it does, and
-    the floor is read behind each put, so that a driver which slept too long finds out. Whether it slept in front of its
-    put or behind it, nobody can tell: then others may stand on its manifest. So it leaves the manifest where it is;
-    what no hash leads to is not followed (`kept.ensure_kept`), and retention removes it.
+    A number may be free because retention deleted its manifest. Retention first raises the generation's floor. The
+    floor is read after each put, so that a driver that slept too long finds out. It cannot tell whether it slept before
+    its put or after it; in the second case later manifests may build on its manifest. So it leaves the manifest where
+    it is. A manifest that no hash leads to is not followed (`kept.ensure_kept`), and retention removes it.
 
     Args:
         log: The chain of manifests.
@@ -34,11 +34,11 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
         attempts: How often to put before giving up.
 
     Raises:
-        FencedError: The number lies at or below the floor: the job went on without this driver long ago.
+        FencedError: The number is at or below the floor: the job went on without this driver long ago.
         StorageError: The outcome is unknown. The caller may never put another manifest under its incarnation: this one
             may still appear.
     """
-    own = encode_manifest(manifest)[1]
+    expected_hash = encode_manifest(manifest)[1]
     cause: StorageError | None = None
     for _ in range(attempts):
         is_durable = True
@@ -53,7 +53,7 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
             except StorageError as failed_read:
                 cause = failed_read
                 continue
-        mine = stored.hash == own and stored.manifest.incarnation == manifest.incarnation
+        mine = stored.hash == expected_hash and stored.manifest.incarnation == manifest.incarnation
         if not mine:
             return Verdict(stored, mine)
         if not is_durable:
@@ -71,8 +71,8 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
             action="Nothing, if the job was started elsewhere; otherwise start it again.",
         )
     raise StorageError(
-        f"Nobody knows whether epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} was "
-        f"sealed: {attempts} tries to write or read it failed.",
+        f"It is unknown whether epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} was "
+        f"sealed: {attempts} attempts to write or read it failed.",
         action="Start the job again once its storage answers; the start finds out.",
     ) from cause
 

@@ -1,7 +1,8 @@
-"""Does the job still have every sink that sealed output belongs to? S1 asks, before anything is written. Pure.
+"""Checks whether the job still has every sink that sealed output belongs to (S1, before anything is written). Pure.
 
-A sink is its uid and its table: the application id of its commits is made of the uid, and the manifests name its files
-under it. Output of a sink that is gone, or that writes elsewhere now, could neither be committed nor taken back.
+A sink is identified by its uid and its table: its commits have an application id made of the uid, and the manifests
+name its files under the uid. Output of a sink that is gone, or that writes elsewhere now, could neither be committed
+nor rewound.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +14,13 @@ from state_engine.log.records import Manifest, SinkTable
 
 
 class SinkIdentity:
-    """The sinks of a job as it is built today, held against what its manifests say.
+    """Compares the sinks of a job as it is built today with the sinks in its manifests.
 
     Args:
         job: Its name.
         declared: Its sinks, as the next manifests record them.
-        holds: Says whether a sink has got the output of (generation, epoch), or been fenced against it; None if
-            nobody can tell.
+        holds: Returns whether a sink has the output of (generation, epoch), or was fenced against it; None if that is
+            unknown.
     """
 
     def __init__(
@@ -31,21 +32,21 @@ class SinkIdentity:
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:
-        """What the next manifests say about the sinks."""
+        """The sinks as the next manifests record them."""
         return tuple(self._today.values())
 
     def stands(self, uid: str, manifest: Manifest) -> bool:
         """Whether the job has the very sink that an epoch's output for this uid belongs to.
 
-        Older releases did not record the table; then the uid has to do.
+        Older releases did not record the table; then only the uid is compared.
         """
         return uid in self._today and table_of(manifest, uid) in (None, self._today[uid])
 
     def check_owed(self, sealed: StoredManifest) -> None:
-        """Looks for the sinks that may still be owed what an epoch staged.
+        """Checks the sinks that may still be owed what an epoch staged.
 
         Raises:
-            SinkError: One is gone or writes elsewhere, and does not have the output, or nobody can tell.
+            SinkError: One is gone or writes elsewhere, and it does not have the output, or that is unknown.
         """
         manifest = sealed.manifest
         for uid in self._lost(manifest):
@@ -60,11 +61,11 @@ class SinkIdentity:
     def check_moved(
         self, left: Sequence[Manifest], entered: Sequence[Manifest], target: Manifest, generation: int
     ) -> None:
-        """Looks for the sinks that a restore has to take back or forward.
+        """Checks the sinks from which a restore has to remove output, or to which it has to bring output back.
 
         Args:
-            left: Epochs whose output has to go.
-            entered: Epochs whose output has to come back.
+            left: Epochs that are abandoned: their output has to go.
+            entered: Epochs that are entered again: their output has to come back.
             target: What is restored.
             generation: The generation that the restore begins.
 
@@ -76,32 +77,34 @@ class SinkIdentity:
                 sink = table_of(manifest, uid)
                 if self._is_fenced(sink, generation) or (goes and self._has(sink, manifest) is False):
                     continue
-                what = "would stay there, and come again" if goes else "would not come back"
+                what = "would stay in it, and come again" if goes else "would not come back"
                 raise SinkRewindError(
                     f"Epoch {manifest.epoch} of generation {manifest.generation} gave output to "
-                    f"{self._changed(uid, manifest)}: on the way to epoch {target.epoch} it {what}.",
+                    f"{self._changed(uid, manifest)}: after a restore to epoch {target.epoch} this output {what}.",
                     action=f"{self._remedy(uid, manifest)}, or restore with keep_output=True: the tables then stay "
                     "as they are.",
                 )
 
     def _lost(self, manifest: Manifest) -> list[str]:
-        """Uids that have output in this epoch and do not stand for the same sink today."""
+        """Returns the uids that have output in this epoch and do not name the same sink today."""
         outputs = (file for operator in manifest.operators.values() for ack in operator.acks for file in ack.outputs)
         return [uid for uid in dict.fromkeys(file.output for file in outputs) if not self.stands(uid, manifest)]
 
     def _has(self, sink: SinkTable | None, manifest: Manifest) -> bool | None:
-        """Whether a sink has got the output of an epoch; None where nobody can tell."""
+        """Whether a sink has the output of an epoch; None where that is unknown."""
         return self._holds(sink, manifest.generation, manifest.epoch) if sink is not None else None
 
     def _is_fenced(self, sink: SinkTable | None, generation: int) -> bool:
-        """Whether an earlier start took a table to the new generation, and died on the way to the next one."""
+        """Whether an earlier start moved a table to the new generation, and died before it moved the next table."""
         return sink is not None and self._holds(sink, generation, 0) is True
 
     def _changed(self, uid: str, manifest: Manifest) -> str:
-        """Says what has become of a sink."""
+        """Describes, for messages, what has become of a sink."""
         sink, today = table_of(manifest, uid), self._today.get(uid)
-        was = f"sink {uid!r}" + (f", {described(sink)}" if sink is not None else "")
-        return f"{was}, which the job no longer has" if today is None else f"{was}, which is now {described(today)}"
+        before = f"sink {uid!r}" + (f", {described(sink)}" if sink is not None else "")
+        return (
+            f"{before}, which the job no longer has" if today is None else f"{before}, which is now {described(today)}"
+        )
 
     def _remedy(self, uid: str, manifest: Manifest) -> str:
         sink = table_of(manifest, uid)

@@ -1,7 +1,7 @@
 """What a restore has to move in a sink: output to take away, output to bring back, and the fence. Pure.
 
-The newest epoch and the restored one have a last epoch in common. Output of the epochs after it goes on the side that
-is left, and comes back on the side that is entered (a restore into a generation that was itself abandoned).
+The lines of the newest epoch and of the restored one have a last epoch in common. After it, output of the line that the
+job leaves goes. Output of the line that it enters comes back (a restore into a generation that was itself abandoned).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _EPOCH_BITS = 40
 
 
 class SinkMove(NamedTuple):
-    """What has to happen to one table: files to remove, files to add."""
+    """The changes to one table: files to remove, files to add."""
 
     removed: tuple[OutputFile, ...] = ()
     added: tuple[OutputFile, ...] = ()
@@ -31,7 +31,8 @@ def transaction_id(job: str, sink: str) -> str:
 def transaction_version(generation: int, epoch: int) -> int:
     """Returns the version of an epoch's commit.
 
-    It grows over generations, so that a driver of an old one, declared dead and still on its way, finds itself behind.
+    It grows over generations. So a driver of an old generation, declared dead but still alive, finds its version too
+    low.
     """
     return generation << _EPOCH_BITS | epoch
 
@@ -54,24 +55,24 @@ def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
 def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
     """Returns the manifests of `head`'s line after the last epoch that it shares with `other`'s line, oldest first.
 
-    There may be a week of them, so they are outlines (`Log.read_outline`), and a log reads each one once.
+    They may be those of a week, so they are outlines (`Log.read_outline`), and a log reads each one once.
 
     Each is the one that its successor names. The shared epoch itself is not read: retention may have removed its
     manifest.
 
     Raises:
-        NotFoundError: A manifest on the way is gone.
-        DamagedManifestError: Another one has its number: a driver came too late with it.
+        NotFoundError: A manifest in between is gone.
+        DamagedManifestError: Another manifest, which a driver put too late, has its number.
     """
 
     def is_shared(generation: int, epoch: int) -> bool:
         return epoch <= other.manifest.epoch and contains(other.manifest.lineage, generation, epoch)
 
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     current = head
     while not is_shared(current.manifest.generation, current.manifest.epoch):
         manifest = current.manifest
-        found.append(manifest)
+        manifests.append(manifest)
         place = predecessor_of(manifest)
         if place is None or place.job != manifest.job:
             break
@@ -82,7 +83,7 @@ def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Man
         before = log.read_outline(place.generation, place.epoch)
         _check(before, current)
         current = before
-    return found[::-1]
+    return manifests[::-1]
 
 
 def _check(stored: StoredManifest, successor: StoredManifest) -> None:

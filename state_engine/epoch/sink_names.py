@@ -7,19 +7,20 @@ from state_engine.log.records import Manifest, SinkTable
 
 
 def table_of(manifest: Manifest, uid: str) -> SinkTable | None:
-    """Returns where the output of this epoch for a sink goes, None if the release that sealed it did not say."""
+    """Returns where the output of this epoch for a sink goes; None if the release that sealed it did not record it."""
     return next((sink for sink in reversed(manifest.sinks) if sink.uid == uid), None)
 
 
 def merged(known: Sequence[SinkTable], today: Sequence[SinkTable]) -> tuple[SinkTable, ...]:
-    """Adds the sinks of today behind those that the job had. Nothing is forgotten: output of theirs may come back."""
+    """Appends the sinks of today to those that the job had. None is removed: output of a former sink may come back."""
     return (*(sink for sink in known if sink not in today), *today)
 
 
 def check_names(today: Sequence[SinkTable], known: Sequence[SinkTable]) -> None:
-    """A table that the job has written under one uid may not go on under another one.
+    """Refuses a table that the job has written under one uid and would go on to write under another one.
 
-    What it holds is found under the uid alone: a restore would leave it there, and the replay would come on top.
+    Output in a table is found by the uid alone. So a restore would leave the old output in it, and the replay would add
+    the same output again.
 
     Raises:
         SinkError: It names both uids.
@@ -33,14 +34,14 @@ def check_names(today: Sequence[SinkTable], known: Sequence[SinkTable]) -> None:
                     f"Sink {sink.uid!r} writes {described(sink)}, which the job has written as sink {before.uid!r} so "
                     "far: a restore would not find that output any more.",
                     action=f"Give the sink its name back with sink_to(..., uid={before.uid!r}), or start once with "
-                    "keep_output=True: what was written under the old name then stays for good.",
+                    "keep_output=True: the output that was written under the old name then stays for good.",
                 )
 
 
 def moved(today: Sequence[SinkTable], before: Manifest) -> list[tuple[SinkTable, SinkTable]]:
-    """Returns the sinks that write another table than so far: that of before, and that of today."""
+    """Returns the sinks that write another table than before: pairs of the former sink and that of today."""
     pairs = [(table_of(before, sink.uid), sink) for sink in today]
-    return [(was, sink) for was, sink in pairs if was is not None and was != sink]
+    return [(former, sink) for former, sink in pairs if former is not None and former != sink]
 
 
 def described(sink: SinkTable) -> str:

@@ -1,7 +1,7 @@
-"""Does a sink's table belong to this log, and is it no further than the log? S1 asks, before anything is written. Pure.
+"""Checks whether a sink's table belongs to this log, and is not ahead of it (S1, before anything is written). Pure.
 
-A table tells a commit that comes again by its numbers. A log that has lost epochs which the table has, or that began
-anew, would use these numbers once more, and its output would be taken for what is there already.
+A table recognises a repeated commit by its numbers. A log that has lost epochs that the table has, or that began anew,
+would use these numbers once more. The table would then take the new output for output that it already has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,35 +18,35 @@ from state_engine.log.manifest import StoredManifest
 def strange(
     standings: Sequence[SinkStanding], log: Log, head: StoredManifest | None, floors: Mapping[int, int]
 ) -> list[SinkStanding]:
-    """Returns the sinks whose tables another log has written, or that are ahead of this one.
+    """Returns the sinks with tables that another log has written, or that are ahead of this log.
 
     Args:
-        standings: As they were before the log was read: the tables of a driver that lives are never ahead of its log.
+        standings: As they were before the log was read: the tables of a live driver are never ahead of its log.
         log: The job's log.
         head: Its newest manifest.
-        floors: Its floors: numbers of epochs that were deleted.
+        floors: Its floors, by generation: up to them, numbers of epochs may have been deleted.
     """
-    known = [transaction_version(generation, epoch) for generation, epoch in floors.items()]
-    if head is None:  # a restore that was under way when all was deleted may have moved fences to the next generation
-        known.append(transaction_version(max(floors, default=0) + 1, 0))
+    log_versions = [transaction_version(generation, epoch) for generation, epoch in floors.items()]
+    if head is None:  # a restore that was running when all was deleted may have moved fences to the next generation
+        log_versions.append(transaction_version(max(floors, default=0) + 1, 0))
     else:
-        known.append(transaction_version(head.manifest.generation, head.manifest.epoch))
+        log_versions.append(transaction_version(head.manifest.generation, head.manifest.epoch))
         if head.manifest.successor is not None:
-            known.append(transaction_version(head.manifest.successor.generation, 0))
-    birth, newest = log.birth(), max(known, default=0)
-    mine = birth_number(birth) if birth is not None else None
+            log_versions.append(transaction_version(head.manifest.successor.generation, 0))
+    birth, newest = log.birth(), max(log_versions, default=0)
+    log_birth = birth_number(birth) if birth is not None else None
     return [
         one
         for one in standings
-        if one.fence > newest or one.birth not in (None, mine) or _brought_no_output(log, head, one.fence)
+        if one.fence > newest or one.birth not in (None, log_birth) or _brought_no_output(log, head, one.fence)
     ]
 
 
 def _brought_no_output(log: Log, head: StoredManifest | None, fence: int) -> bool:
-    """Says whether the log has something at a table's place that never brings output.
+    """Returns whether the log has, at the number of the table's fence, a manifest that never brings output.
 
-    So the log was put back, and claimed since then by a compaction or a restore of key groups, which see no sink: it
-    may have the table's number again, but not the epoch that brought the table there.
+    In that case the log was set back. Since then a compaction or a restore of key groups, which see no sink, claimed
+    it. So the log may have the table's number again, but not the epoch that moved the table's fence there.
     """
     generation, epoch = transaction_place(fence)
     if head is None or not epoch:
@@ -61,7 +61,7 @@ def _brought_no_output(log: Log, head: StoredManifest | None, fence: int) -> boo
 
 
 def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
-    """Refuses, before anything is copied, what a start would refuse; a start asks again.
+    """Refuses, before anything is copied, the sinks that a start would refuse; the start checks again.
 
     Raises:
         SinkAheadError: A table was written by another log, or is ahead of this one.
@@ -74,10 +74,10 @@ def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
 def adopted(
     found: list[SinkStanding], job: str, head: StoredManifest | None, *, adopt_sinks: bool
 ) -> list[SinkStanding]:
-    """Returns the sinks that are `strange`, if this start or a closing manifest says that they shall be adopted.
+    """Returns the `strange` sinks, if this start or a closing manifest allows them to be adopted.
 
     Raises:
-        SinkAheadError: There are some, and nobody has said so.
+        SinkAheadError: Some sinks are strange, and neither allows it.
     """
     successor = head.manifest.successor if head is not None else None
     if found and not (adopt_sinks or (successor is not None and successor.adopt_sinks)):
@@ -86,7 +86,7 @@ def adopted(
 
 
 def _refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoReturn:
-    """Raises SinkAheadError: which table it is, how far it is, and how far the log is."""
+    """Raises the SinkAheadError that names the table, how far it is, and how far the log is."""
     generation, epoch = transaction_place(sink.fence)
     place = f"epoch {epoch} of generation {generation}" if epoch else f"the beginning of generation {generation}"
     log = "has no epoch"
@@ -94,10 +94,10 @@ def _refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoRetu
         log = f"ends at epoch {head.manifest.epoch} of generation {head.manifest.generation}"
     raise SinkAheadError(
         f"Sink {sink.uid!r} of job {job!r}: the Delta table {sink.table} has its output up to {place}, and the log of "
-        f"the job, which {log}, is not the one that wrote it or has lost epochs. Output of the job would be taken for "
-        "what the table has already.",
+        f"the job, which {log}, is not the one that wrote it or has lost epochs. The table would take new output of "
+        "the job for output that it already has.",
         action="Bring the job's root back, or give the sink an empty table. Or start once with adopt_sinks=True "
-        "(--adopt-sinks): the table keeps its rows, and the job goes on behind them from where its log ends.",
+        "(--adopt-sinks): the table keeps its rows, and the job goes on after them from where its log ends.",
     )
 
 

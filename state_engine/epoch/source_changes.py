@@ -1,7 +1,7 @@
-"""May a job go on from a position with the sources that it declares now? Pure.
+"""Checks whether a job may go on from a position with the sources that it declares now. Pure.
 
-What must not change at all, what a start has to allow, and what may change freely is decided here; the options of each
-format are in `source_options.py`.
+This module decides what must not change at all, what a start has to allow, and what may change freely. The options of
+each format are in `source_options.py`.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -28,7 +28,7 @@ _NOT_SET = "not set"
 
 
 class SourceChange(NamedTuple):
-    """One thing that differs about one source. `never` says why no start may allow it; empty if one may."""
+    """One difference of one source. `never` is the reason why no start may allow it; empty if a start may."""
 
     source: int
     what: str
@@ -40,12 +40,12 @@ class SourceChange(NamedTuple):
 
 
 def changes(before: Sequence[SourceFingerprint], now: Sequence[SourceFingerprint]) -> list[SourceChange]:
-    """Returns what differs and does not change freely; the sources are as many as before."""
-    found = []
+    """Returns the differences that are not free to change; the number of sources must be the same."""
+    differences = []
     for number, (old, new) in enumerate(zip(before, now, strict=True)):
         moved = _exchanged(number, before, now)
-        found += [SourceChange(number, what, never or moved) for what, never in _differences(old, new)]
-    return found
+        differences += [SourceChange(number, what, never or moved) for what, never in _differences(old, new)]
+    return differences
 
 
 def check_changes(
@@ -56,7 +56,7 @@ def check_changes(
     Args:
         before: As they are recorded with the position.
         now: As the job declares them.
-        epoch: That of the position.
+        epoch: The epoch of the position.
         allowed: Numbers of the sources that may have changed.
 
     Raises:
@@ -81,21 +81,21 @@ def check_changes(
         f"The sources differ from those of epoch {epoch}: " + "; ".join(map(str, refused)) + ".",
         action="Restore the sources as they were, or start under another job name."
         if any(one.never for one in refused)
-        else "Restore the sources as they were. Or, if records that come from now on may be others than before, start "
-        f"once with allow_changed_sources={numbers} ({allow}).",
+        else "Restore the sources as they were. Or, if records that come from now on may differ from those before, "
+        f"start once with allow_changed_sources={numbers} ({allow}).",
     )
 
 
 def accepted(target: Manifest, now: Sequence[SourceFingerprint]) -> list[SourceChange]:
-    """Returns what is other than it was in the epoch that a start went on from, and did not change freely.
+    """Returns the differences to the epoch from which a start went on, except those that are free to change.
 
-    A start that finished the restore of another one went on from an epoch that may have had other sources.
+    A start that finished the restore of another start went on from an epoch that may have had other sources.
     """
     return changes(target.fingerprints, now) if target.sources and len(target.fingerprints) == len(now) else []
 
 
 def carried(before: Sequence[SourceFingerprint], now: Sequence[SourceFingerprint]) -> tuple[SourceFingerprint, ...]:
-    """Returns the sources to record from now on: they remember where their files were, for what was read there."""
+    """Returns the sources to record from now on. They keep the former paths of files that were read there."""
     if len(before) != len(now):
         return tuple(now)
     return tuple(
@@ -105,12 +105,12 @@ def carried(before: Sequence[SourceFingerprint], now: Sequence[SourceFingerprint
 
 
 def is_file_format(source: SourceFingerprint) -> bool:
-    """Says whether Spark keeps a log of the files that the source has read."""
+    """Returns whether Spark keeps a log of the files that the source has read."""
     return format_of(source.kind) is FILES
 
 
 def is_moved(old: SourceFingerprint, new: SourceFingerprint) -> bool:
-    """Says whether a source reads at another place."""
+    """Returns whether a source reads at another place than before."""
     return not same_place(old.path, new.path)
 
 
@@ -121,27 +121,27 @@ def _former(old: SourceFingerprint, new: SourceFingerprint) -> tuple[str, ...]:
 def _differences(old: SourceFingerprint, new: SourceFingerprint) -> Iterator[tuple[str, str]]:
     """Yields what differs between two sources, and why it must not."""
     if format_name(old.kind) != format_name(new.kind):
-        yield f"kind was {old.kind}, is {new.kind}", "a position of one format says nothing to another"
+        yield f"kind was {old.kind}, is {new.kind}", "a position of one format has no meaning in another"
         return
     if is_moved(old, new):
         why = why_not_followed(old.path, new.path, old.former) if is_file_format(new) else None
         yield f"path was {shown('path', old.path) or _NOT_SET}, is {shown('path', new.path) or _NOT_SET}", why or ""
-    was, is_now = recorded(old.kind, old.options), recorded(new.kind, new.options)
+    options_before, options_now = recorded(old.kind, old.options), recorded(new.kind, new.options)
     unknown = {name.lower() for name in format_of(old.kind).defaults} - {name.lower() for name in old.options}
-    for name in sorted((was.keys() | is_now.keys()) - unknown):
-        a, b = was.get(name), is_now.get(name)
+    for name in sorted((options_before.keys() | options_now.keys()) - unknown):
+        a, b = options_before.get(name), options_now.get(name)
         if _in_order(name, a) != _in_order(name, b):
-            said = [shown(name, value) if value else _NOT_SET for value in (a, b)]
-            yield f"option {spelled(new.kind, name)} was {said[0]}, is {said[1]}", ""
+            texts = [shown(name, value) if value else _NOT_SET for value in (a, b)]
+            yield f"option {spelled(new.kind, name)} was {texts[0]}, is {texts[1]}", ""
 
 
 def _in_order(option: str, value: str | None) -> object:
-    """Topics are a set, however they are listed."""
+    """Returns the value of an option for a comparison: topics are a set, so their order does not matter."""
     return sorted(topic.strip() for topic in value.split(",")) if option == "subscribe" and value else value
 
 
 def _exchanged(number: int, before: Sequence[SourceFingerprint], now: Sequence[SourceFingerprint]) -> str:
-    """Returns why a source is taken for another one than its position is of; empty if it is not."""
+    """Returns why a source is taken for another one than that of its position; empty if it is not."""
     identity = _identity(now[number])
     if identity == _identity(before[number]):
         return ""

@@ -1,4 +1,4 @@
-"""Which options of a source may change between two starts. One table per format; pure.
+"""Lists which options of a source may change between two starts. One table per format; pure.
 
 The facts come from the documentation of the sources of Spark, Delta, Kafka and Iceberg. `docs/seeding.md` shows the
 same table, and a test compares the two.
@@ -24,12 +24,12 @@ class SourceFormat(NamedTuple):
 
     Attributes:
         name: Heading of its row in the page.
-        kinds: How Spark calls it, in lower case.
+        kinds: Spark's names of it, in lower case.
         free: They change the speed, or how much the source tolerates, not which records come.
-        inert: They say where a new stream begins, or do nothing in a stream.
+        inert: They set where a new stream begins, or have no effect in a stream.
         ask: They may change which records come or how they are read. Every option that is not named is one of these.
-        defaults: Options that are recorded also when they are not set. Where there is none, an earlier release has
-            recorded the source, and nobody knows its value.
+        defaults: Options that are recorded also when they are not set. If a recorded source lacks one of them, an
+            earlier release has recorded it, and the value is unknown.
     """
 
     name: str
@@ -77,7 +77,7 @@ FILES = SourceFormat(
         "latestFirst",
         "maxFileAge",
     ),
-    defaults={"schema": ""},  # that which the job gives, not an option
+    defaults={"schema": ""},  # the schema that the job gives, which is not an option
 )
 DELTA = SourceFormat(
     name="Delta",
@@ -146,7 +146,7 @@ UNKNOWN = SourceFormat(name="others", kinds=())
 
 FORMATS = (ANY, FILES, DELTA, KAFKA, RATE_MICRO_BATCH, RATE, SOCKET, ICEBERG, UNKNOWN)
 
-_CLASSES = {  # what Spark calls a format that was given by the name of its class
+_CLASSES = {  # Spark's name of a format that was given by the name of its class
     "parquetfileformat": "parquet",
     "jsonfileformat": "json",
     "csvfileformat": "csv",
@@ -169,7 +169,7 @@ _DIGEST = "sha256:"
 
 
 def format_name(kind: str) -> str:
-    """Returns the name of a format, however it was spelled: `JSON` and the name of its class are `json`."""
+    """Returns one name for all spellings of a format: `JSON` and the name of its class are `json`."""
     lower = kind.lower()
     return _CLASSES.get(lower.rpartition(".")[2], lower)
 
@@ -181,10 +181,17 @@ def format_of(kind: str) -> SourceFormat:
 
 
 def class_of(kind: str, option: str) -> OptionClass:
-    """Returns what a change of an option means. A name in full counts before one with a `*`."""
-    named = {name.lower(): found for row in (ANY, format_of(kind)) for found, names in row.classes for name in names}
+    """Returns what a change of an option means. A full name takes precedence over one with a `*`."""
+    named = {
+        name.lower(): option_class
+        for row in (ANY, format_of(kind))
+        for option_class, names in row.classes
+        for name in names
+    }
     option = option.lower()
-    beginnings = (found for name, found in named.items() if name.endswith("*") and option.startswith(name[:-1]))
+    beginnings = (
+        option_class for name, option_class in named.items() if name.endswith("*") and option.startswith(name[:-1])
+    )
     return named.get(option) or next(beginnings, OptionClass.ASK)
 
 
@@ -198,7 +205,7 @@ def spelled(kind: str, option: str) -> str:
 def recorded(kind: str, options: Mapping[str, str]) -> dict[str, str]:
     """Returns the options to compare with those of a later start: names in lower case, sorted; no secrets.
 
-    Passwords and the like are left out, so that they may be renewed; of a connection string a digest is kept.
+    Passwords and the like are left out, so that they may be renewed. A connection string is kept as a digest.
     """
     row = format_of(kind)
     known = {name.lower(): value for name, value in row.defaults.items()}
@@ -215,7 +222,7 @@ def _digested(value: str) -> str:
 
 
 def shown(option: str, value: str) -> str:
-    """Returns the value of an option for a message, without what must not be seen."""
+    """Returns the value of an option for a message, without secrets."""
     if _SECRET.search(option) or _CONNECTION.search(option):
         return "(not shown)"
     return _USER.sub(r"\1…@", _INSIDE.sub(r"\1…", value))

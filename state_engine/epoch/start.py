@@ -1,8 +1,8 @@
 """S1 to S3: every start is a restore.
 
-One loop: look at the newest sealed manifest, take one step, look again. A start that died is resumed by the next one
-because each step is decided from what is sealed alone: behind a closing manifest the fork is finished, whoever
-began it.
+One loop: look at the newest sealed manifest, take one step, look again. The next start resumes one that died, because
+it decides each step only from what is sealed. So after a closing manifest any start finishes the fork, no matter which
+start began it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,10 +31,10 @@ class StartUp:
         sinks: All sinks of the job.
         publisher: Finishes what a dead driver left half published.
         clock: Processing time.
-        ids: Nonces.
-        crash: Is told every named place.
-        hold: Keeps what the request restores.
-        claim_attempts: How often a claim may be lost to an older driver that goes on sealing.
+        ids: Makes nonces.
+        crash: Called at every named place.
+        hold: Protects what the request restores from retention.
+        claim_attempts: How often a claim may lose its number to an older driver that goes on sealing.
         put_attempts: How often one manifest is put while the storage gives no answer.
         sink_attempts: How often a sink commit is tried.
     """
@@ -65,7 +65,7 @@ class StartUp:
         self._sink_attempts = sink_attempts
 
     def run(self, request: StartRequest) -> Head:
-        """Takes a job over and leaves it without debts; S4 and S5 are the engine's.
+        """Takes a job over and pays its debts (S1 to S3); the engine does S4 and S5.
 
         Raises:
             JobDefinitionError: It asks for more subtasks than an operator has key groups; nothing was written.
@@ -74,14 +74,14 @@ class StartUp:
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: The storage gives no definite answer; starting again is safe.
             SinkError: A sink that is owed output is gone, or a table goes on under another uid, and nothing was
-                written; or the job is claimed, but a sink does not take what it is owed. Starting again is safe.
+                written. Or the job is claimed, but a sink does not take what it is owed. Starting again is safe.
         """
         check_parallelism(request)
         nonce, me = self._ids.new_id(), None
         wanted = request.restore
         for _ in range(self._claim_attempts):
-            # The sinks first: those of a driver that lives are never ahead of its log. Then the floors: retention may
-            # free all that a slow look at the log has seen.
+            # The sinks first: those of a live driver are never ahead of its log. Then the floors: retention may free
+            # all that a slow look at the log has seen.
             standings, floors = self._sinks.standings(), self._log.floors()
             head = look.newest(self._log)
             me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1 if head else 1)
@@ -91,7 +91,7 @@ class StartUp:
             strange = self._strange(request, wanted, standings, head, floors)
             successor, goal = head.manifest.successor if head else None, wanted
             if goal is None and head is not None and strange and (successor is None or _overtaken(successor, strange)):
-                goal = RestoreTarget(stored=head)  # in a generation behind what the tables have
+                goal = RestoreTarget(stored=head)  # in a generation that is higher than those of the tables
             if goal is not None:
                 self._validate(request, goal, head, strange)
             self._crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch if head else 0)
@@ -121,16 +121,16 @@ class StartUp:
         head: StoredManifest | None,
         floors: Mapping[int, int],
     ) -> list[SinkStanding]:
-        """Returns the sinks whose tables have to be adopted; refuses the start if nobody has asked for that."""
-        found = sink_standing.strange(standings, self._log, head, floors)
-        sink_standing.adopted(found, request.job, head, adopt_sinks=request.adopt_sinks)
+        """Returns the sinks with tables that have to be adopted; refuses the start if adoption was not requested."""
+        strange = sink_standing.strange(standings, self._log, head, floors)
+        sink_standing.adopted(strange, request.job, head, adopt_sinks=request.adopt_sinks)
         goes_back = head is not None and wanted is not None and not wanted.imported
-        if found and goes_back and not request.keep_output:
+        if strange and goes_back and not request.keep_output:
             raise SinkAheadError(
-                f"Sink {found[0].uid!r} of job {request.job!r} is adopted; no sink is taken back in the same start.",
-                action="Restore with keep_output=True as well; or adopt the sinks first, and restore then.",
+                f"Sink {strange[0].uid!r} of job {request.job!r} is adopted; no sink is rewound in the same start.",
+                action="Restore with keep_output=True as well; or adopt the sinks first, and then restore.",
             )
-        return found
+        return strange
 
     def _validate(
         self,
@@ -158,7 +158,7 @@ class StartUp:
     def _check_sinks(
         self, request: StartRequest, head: StoredManifest, target: StoredManifest, generation: int
     ) -> None:
-        """Refuses a restore for its sinks: what has to be taken back, or is still to be paid, must find its sink."""
+        """Refuses a restore if its sinks cannot be rewound, cannot be paid, or have other uids than before."""
         self._sinks.check_rewind(target, generation)
         if (debt := debts.owed_by_target(self._log, head, target)) is not None:
             self._sinks.check_owed(debt)
@@ -177,9 +177,8 @@ class StartUp:
     ) -> StoredManifest | None:
         """Seals the first manifest of a job: from nothing, or where nothing is closed (a fork; all was deleted).
 
-        Its generation has no floor: numbers of epochs that were deleted are never used again, and sinks ignore
-        generations that they have left. A start that has begun the job in the same way meanwhile
-        holds the number.
+        Its generation has no floor: numbers of deleted epochs are never used again, and sinks ignore generations that
+        they have left. If another start has begun the job in the same way meanwhile, that one holds the number.
         """
         now, generation = self._clock.now_ms(), _behind(floors, strange)
         if wanted is None:
@@ -188,9 +187,9 @@ class StartUp:
         target = wanted.seen.manifest
         if generation > 1 and target.job == request.job and target.sinks and not (request.keep_output or strange):
             raise SinkRewindError(
-                f"All epochs of job {request.job!r} behind epoch {target.epoch} were deleted, so nobody knows what "
-                "has to be taken back from its sinks.",
-                action="Take the sinks back by hand if they need it, and restore with keep_output=True.",
+                f"All epochs of job {request.job!r} after epoch {target.epoch} were deleted, so it is unknown which "
+                "output has to be removed from its sinks.",
+                action="Rewind the sinks by hand if they need it, and restore with keep_output=True.",
             )
         fork = carry.restored(
             wanted.seen,
@@ -209,11 +208,11 @@ class StartUp:
     def _claim(
         self, request: StartRequest, head: StoredManifest, me: look.Incarnation, operators: tuple[OperatorPlan, ...]
     ) -> StoredManifest | None:
-        """Seals a manifest without data behind the newest one; all earlier incarnations find their number taken."""
+        """Seals a manifest without data after the newest one; all earlier incarnations find their number taken."""
         check(request, head.manifest)
         if not request.keep_output:
             if (debt := debts.owed(self._log, head)) is not None:
-                self._sinks.check_owed(debt)  # says more than a changed name: what is owed could be lost
+                self._sinks.check_owed(debt)  # first: a changed name alone would not say that output could be lost
             check_names(request.sinks, head.manifest.sinks)
 
         def claim(on: StoredManifest) -> Manifest:
@@ -228,10 +227,11 @@ class StartUp:
     def _put_behind(
         self, head: StoredManifest, me: look.Incarnation, claim: Callable[[StoredManifest], Manifest]
     ) -> StoredManifest | None:
-        """Seals a claim, also behind a driver that seals epochs faster than a start looks at log and sinks.
+        """Seals a claim, also if a driver seals epochs faster than a start looks at log and sinks.
 
-        What such a driver seals meanwhile goes on from what was looked at, and owes the same sinks: so the claim is put
-        at once behind that. None if another start took the number: only another look tells what is next.
+        What such a driver seals meanwhile goes on from the manifest that this start has checked, and owes the same
+        sinks. So the claim is put at once after it. None if another start took the number: then the caller has to look
+        at the log again.
         """
         for _ in range(self._claim_attempts):
             wanted = claim(head)
@@ -255,7 +255,7 @@ class StartUp:
     ) -> None:
         """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more.
 
-        One that loses to a driver first claims the job, so that it does not lose again.
+        If it loses the number to an older driver, it claims the job, so that it does not lose again.
         """
         successor = Successor(
             generation=_behind(self._log.generations(), strange),
@@ -285,15 +285,15 @@ class StartUp:
         operators: tuple[OperatorPlan, ...] | None,
         strange: Sequence[SinkStanding],
     ) -> StoredManifest | None:
-        """Takes the sinks back and seals the first manifest of the generation that a closing manifest announces.
+        """Rewinds the sinks and seals the first manifest of the generation that a closing manifest announces.
 
-        Without `operators` this start has another restore to do right after: the job need not fit the target then, and
-        the manifest only carries on what was there.
+        Without `operators` this start does another restore right after. The job need not fit the target then, and the
+        manifest only carries on what existed.
 
         Sources may differ from the target's if the restore or this start allows it.
-        Output is kept if the restore was asked for so, whoever finishes it. This start may ask for it too: a sink may
-        have become unable to go back since the fork was decided. If tables have left the generation behind already,
-        another one follows, and sinks wait for that.
+        Output is kept if the restore requested that, no matter which start finishes it. This start may request it too:
+        a sink may have become unable to go back since the fork was decided. If tables have seen this generation or a
+        later one already, another generation follows, and sinks are moved only to that one.
         """
         target = look.read_target(self._log, successor.origin, successor.adopted)
         if operators is not None:
@@ -326,11 +326,11 @@ class StartUp:
             adopted=successor.adopted,
             reset_processing_time=successor.reset_processing_time,
         )
-        fork = replace(fork, sinks=closing.manifest.sinks)  # also those that were new behind the target
+        fork = replace(fork, sinks=closing.manifest.sinks)  # also those that were added after the target
         return self._put_claim(fork if operators is None else carry.declared(fork, request, operators))
 
     def _hold_source(self, request: StartRequest, wanted: RestoreTarget, sealing: Manifest) -> None:
-        """Looks once more, as the last thing before it is sealed: retention may have freed what was copied or found.
+        """Checks once more, directly before the seal, that retention has not freed what was copied or found.
 
         From here on no retention frees it, whatever its clock says, until the manifest's number is taken.
         """
@@ -338,7 +338,7 @@ class StartUp:
             self._hold.until(wanted.adopted, sealing.generation, sealing.epoch)
 
     def _put_claim(self, claim: Manifest) -> StoredManifest | None:
-        """Seals a claim; None if its number was taken, and the next look at the log tells by whom."""
+        """Seals a claim; None if its number was taken: the next look at the log finds the manifest that took it."""
         self._crash.at(CrashPoint.S2_BEFORE_CLAIM, claim.epoch)
         verdict = seal(self._log, claim, self._put_attempts)
         if not verdict.mine:
@@ -349,7 +349,7 @@ class StartUp:
     # S3 -----------------------------------------------------------------------------------------------------------
 
     def _prepare_sinks(self) -> None:
-        """Makes sinks that are new. No sink gets anything before the log has a birth id."""
+        """Creates sinks that are new. No sink gets anything before the log has a birth id."""
         if self._log.birth() is None:
             self._log.bear(self._ids.new_id(), self._clock.now_ms())
         self._sinks.prepare()
@@ -361,7 +361,7 @@ class StartUp:
         operators: tuple[OperatorPlan, ...],
         strange: Sequence[SinkStanding],
     ) -> Head:
-        """Makes sinks that are new and pays what the chain owes: the newest output, a half-finished publish."""
+        """Creates sinks that are new and pays what the chain owes: the newest output, a half-finished publish."""
         epoch = claim.manifest.epoch
         self._prepare_sinks()
         self._sinks.adopt([one.uid for one in strange], claim.manifest.generation, None)
@@ -380,7 +380,7 @@ class StartUp:
 
 
 def _behind(generations: Iterable[int], strange: Sequence[SinkStanding] = ()) -> int:
-    """Returns the next generation: none has its number, in the log or in a table that the job takes over."""
+    """Returns the next generation: its number is unused, in the log and in the tables that the job takes over."""
     return max([0, *generations, *(transaction_place(one.fence)[0] for one in strange)]) + 1
 
 
@@ -389,7 +389,7 @@ def _is_of_older_driver(stored: StoredManifest, me: look.Incarnation) -> bool:
 
 
 def _overtaken(successor: Successor, strange: Sequence[SinkStanding]) -> bool:
-    """Says whether a table has seen the generation that a closing manifest announces, or a later one."""
+    """Returns whether a table has seen the generation that a closing manifest announces, or a later one."""
     return any(transaction_place(one.fence)[0] >= successor.generation for one in strange)
 
 

@@ -1,8 +1,8 @@
-"""One exactly-once sink of a job: the fence of its table, its commits, and the way of a restore.
+"""One exactly-once sink of a job: the fence of its table, its commits, and its rewind by a restore.
 
 The table's log keeps the fence: the last transaction of the application that is this job and this sink
-(docs/adr/0002-sink-fence.md). Each commit is decided on the version of the table on which it is made: which files are
-there, where the fence is, whether the table still takes the output. If somebody else was first, it is decided again.
+(docs/adr/0002-sink-fence.md). Each commit is decided on the version of the table on which it is made: which files that
+version has, where its fence is, whether it still takes the output. If another writer was first, it is decided again.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, Table
 
 
 def standing(table: OutputTable, job: str, sink: str) -> SinkStanding:
-    """Returns where the table of a sink stands."""
+    """Returns how far the table of a sink is, and which log has written to it."""
     try:
-        found = table.open()
+        version = table.open()
     except NotFoundError:
         return SinkStanding(uid=sink, table=table.path)
-    birth = found.transaction_version(birth_transaction_id(job, sink))
-    return SinkStanding(uid=sink, table=table.path, fence=_fence(found, transaction_id(job, sink)), birth=birth)
+    birth = version.transaction_version(birth_transaction_id(job, sink))
+    return SinkStanding(uid=sink, table=table.path, fence=_fence(version, transaction_id(job, sink)), birth=birth)
 
 
 def _fence(table: TableVersion, app_id: str) -> int:
@@ -40,7 +40,7 @@ def _fence(table: TableVersion, app_id: str) -> int:
 
 
 class Way(NamedTuple):
-    """Epochs between the newest one and a restored one: those whose output goes, and those whose output comes back."""
+    """Epochs between the newest and a restored one. Output of the left ones goes; that of the entered comes back."""
 
     left: Sequence[Manifest] = ()
     entered: Sequence[Manifest] = ()
@@ -67,24 +67,24 @@ class TableSink:
         self._birth_app_id = birth_transaction_id(job, uid)
 
     def check(self) -> None:
-        """Looks at the table if it is there, and writes nothing.
+        """Checks the table if it exists, and writes nothing.
 
         Raises:
-            SinkError: It has other columns than the output, or asks more of its writers than adding finished files
-                gives (partitions, constraints, column mapping, …).
+            SinkError: It has other columns than the output, or requires more of its writers than adding finished files
+                can give (partitions, constraints, column mapping, …).
         """
         if (table := self._opened()) is not None:
             self._check_fits(table)
 
     def standing(self) -> SinkStanding:
-        """Returns where the table stands."""
+        """Returns how far the table is, and which log has written to it."""
         return standing(self._table, self._job, self._uid)
 
     def adopt(self, generation: int, owed: Sequence[OutputFile] = ()) -> None:
         """Moves the fence to a generation above it and records the log's birth id; what the table holds stays.
 
-        A table of another log has refused what this one owes it, so that is added; one that is ahead of its own log
-        has it.
+        A table of another log has refused the output that this log owes it, so that output is added. A table that is
+        ahead of its own log has it already.
 
         Args:
             generation: Of the log; the table has seen none of its numbers.
@@ -93,7 +93,7 @@ class TableSink:
         Raises:
             SinkError: Files have to be added, and the table's owner has changed it, as in `check`.
             MissingFileError, DamagedFileError: A file to add is gone, or is not what was staged.
-            StorageError: Nobody knows whether it was committed; calling again is safe.
+            StorageError: It is unknown whether the transaction was committed; calling again is safe.
         """
         fenced = self._transaction(generation, 0)
         mine = fenced.marks.get(self._birth_app_id)
@@ -111,7 +111,7 @@ class TableSink:
         commit_once(self._table.path, self._table.open, self._app_id, fenced.version, commit)
 
     def _once(self, files: Sequence[OutputFile]) -> Callable[[], None]:
-        """Returns what compares files with their checksums when it is first called: they never change."""
+        """Returns a function that compares files with their checksums when it is first called: they never change."""
         verified: list[bool] = []
 
         def verify() -> None:
@@ -122,7 +122,7 @@ class TableSink:
         return verify
 
     def create(self) -> None:
-        """Creates the table unless there is one; raises StorageError as `OutputTable.create`."""
+        """Creates the table unless it exists; raises StorageError as `OutputTable.create`."""
         self._table.create()
 
     def commit(self, generation: int, epoch: int, files: Sequence[OutputFile], *, verify: bool = False) -> None:
@@ -138,7 +138,7 @@ class TableSink:
             SinkAheadError: Another log has written to the table meanwhile.
             SinkError: The table's owner has changed it, so that it does not take the output, as in `check`.
             MissingFileError, DamagedFileError: A file to add is gone, or is not what was staged.
-            StorageError: Nobody knows whether it was committed; calling again is safe.
+            StorageError: It is unknown whether the epoch was committed; calling again is safe.
         """
         wanted = self._transaction(generation, epoch, added=self._added(files))
         check = self._once(files)
@@ -153,17 +153,17 @@ class TableSink:
         commit_once(self._table.path, self._open, self._app_id, wanted.version, commit)
 
     def leave_out(self, generation: int, epoch: int) -> None:
-        """Takes an epoch for committed whose files are gone or damaged, and records that for later restores.
+        """Counts an epoch with missing or damaged files as committed, and records that for later restores.
 
         Raises:
-            StorageError: Nobody knows whether it was committed; calling again is safe.
+            StorageError: It is unknown whether that was committed; calling again is safe.
         """
         wanted = self._transaction(generation, epoch)
         wanted = wanted._replace(marks={**wanted.marks, self._left_out_id(generation, epoch): 1})
         commit_once(self._table.path, self._open, self._app_id, wanted.version, lambda t: t.commit(wanted))
 
     def check_owed(self, generation: int, epoch: int, files: Sequence[OutputFile]) -> None:
-        """Says whether `commit` can give the table an epoch that it lacks; changes nothing.
+        """Checks whether `commit` can give the table an epoch that it lacks; changes nothing.
 
         Raises:
             MissingFileError, DamagedFileError: A file to add is gone, or is not what was staged.
@@ -173,7 +173,7 @@ class TableSink:
             self._table.verify(files)
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
-        """Says whether `rewind` can succeed; changes nothing.
+        """Checks whether `rewind` can succeed; changes nothing.
 
         Raises:
             SinkRewindError: A file that has to be removed is no longer part of the table, or one that has to be added
@@ -182,11 +182,11 @@ class TableSink:
         """
         table = self._opened()
         if table is not None and _fence(table, self._app_id) >= transaction_version(generation, 0):
-            return  # an earlier start took it there, and died on the way to the next sink
+            return  # an earlier start moved it there, and died before it moved the next sink
         self._move(self._way(target), table, set())
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
-        """Takes away what is abandoned, brings back what the target stands on, and moves the fence: one transaction.
+        """Removes abandoned output, brings back output that the target builds on, and moves the fence: one transaction.
 
         Does nothing if the fence is at the new generation. The transaction is made even if no file has to move.
 
@@ -199,7 +199,7 @@ class TableSink:
             SinkRewindError: As `check_rewind`.
             SinkError: Files have to move, and the table's owner has changed it, as in `check`.
             DamagedFileError: A file that has to be added again is not what was staged.
-            StorageError: Nobody knows whether it was committed; calling again is safe.
+            StorageError: It is unknown whether the transaction was committed; calling again is safe.
         """
         fenced = self._transaction(generation, 0)
         info = {**fenced.info, "lakestate.epoch": str(target.manifest.epoch)}
@@ -217,12 +217,12 @@ class TableSink:
         commit_once(self._table.path, self._open, self._app_id, fenced.version, commit)
 
     def _open(self) -> TableVersion:
-        """Opens the table to write to it, unless another log does."""
+        """Opens the table to write to it, unless another log has written to it."""
         table, birth = self._table.open(), self._log.birth()
         if birth is not None and table.transaction_version(self._birth_app_id) not in (None, birth_number(birth)):
             raise SinkAheadError(
-                f"The Delta table {self._table.path} has output of sink {self._uid!r} of another job that is called "
-                f"{self._job!r} as well, or of this one from the time before it was begun anew.",
+                f"The Delta table {self._table.path} has output of sink {self._uid!r} of another job that is also "
+                f"called {self._job!r}, or of this job from before its log began anew.",
                 action="Give one of them another name or another table. If the other one is gone for good, start once "
                 "with adopt_sinks=True (--adopt-sinks): the table then keeps its rows.",
             )
@@ -231,7 +231,7 @@ class TableSink:
     def _opened(self) -> TableVersion | None:
         try:
             return self._table.open()
-        except NotFoundError:  # it is still to be made
+        except NotFoundError:  # it is not created yet
             return None
 
     def _check_fits(self, table: TableVersion) -> None:
@@ -242,15 +242,15 @@ class TableSink:
                 f"column {'; column '.join(other)}.",
                 action="Give the sink another path, or change the table so that it has the columns of the output.",
             )
-        if found := table.obstacles():
+        if obstacles := table.obstacles():
             raise SinkError(
                 f"Sink {self._uid!r} of job {self._job!r} cannot write to the Delta table {path}: "
-                f"{'; '.join(obstacle.what for obstacle in found)}.",
-                action=f"Give the sink another path, or: {'; '.join(obstacle.remedy for obstacle in found)}.",
+                f"{'; '.join(obstacle.what for obstacle in obstacles)}.",
+                action=f"Give the sink another path, or: {'; '.join(obstacle.remedy for obstacle in obstacles)}.",
             )
 
     def _way(self, target: StoredManifest) -> Way:
-        """Compares the newest epoch with the target. Behind a closing manifest nobody adds to the line that is left."""
+        """Compares the newest epoch with the target. After a closing manifest no driver adds to the abandoned line."""
         head = look.newest(self._log)
         if head is None or target.manifest.job != self._job:
             return Way()
@@ -259,7 +259,7 @@ class TableSink:
     def _move(self, way: Way, table: TableVersion | None, verified: set[str]) -> SinkMove:
         """Returns what has to be moved in a version of the table; raises as `check_rewind`.
 
-        Files are compared with their checksums unless they are among those `verified`, which they join.
+        Files are compared with their checksums unless they are in `verified`; then they are added to it.
         """
         files = set(table.files()) if table is not None else set()
         left = [o for manifest in way.left for o in self._committed(manifest, files, table)]
@@ -287,19 +287,20 @@ class TableSink:
 
     def _check_move(self, move: SinkMove, files: set[str]) -> None:
         path = self._table.path
-        gone = [o.path for o in move.removed if o.path not in files]
-        if gone:
+        missing = [o.path for o in move.removed if o.path not in files]
+        if missing:
             raise SinkRewindError(
-                f"{len(gone)} files that sink {self._uid!r} wrote behind the restored epoch are no longer part of "
-                f"{path}: somebody compacted or changed the table. The first is {gone[0]}.",
-                action="Take the table back by hand (RESTORE TABLE), or keep what is there with keep_output=True.",
+                f"{len(missing)} files that sink {self._uid!r} wrote after the restored epoch are no longer part of "
+                f"{path}: another writer compacted or changed the table. The first is {missing[0]}.",
+                action="Restore the table by hand (RESTORE TABLE), or keep what it holds with keep_output=True.",
             )
-        lost = [o.path for o in move.added if not self._table.exists(o.path)]
-        if lost:
+        deleted = [o.path for o in move.added if not self._table.exists(o.path)]
+        if deleted:
             raise SinkRewindError(
-                f"{len(lost)} files that sink {self._uid!r} had at the restored epoch are deleted from {path}: "
-                f"somebody ran VACUUM on the table. The first is {lost[0]}.",
-                action="Bring them back from a backup, or restore with keep_output=True and keep what is there.",
+                f"{len(deleted)} files that sink {self._uid!r} had at the restored epoch are deleted from {path}: "
+                f"VACUUM was run on the table. The first is {deleted[0]}.",
+                action="Bring them back from a backup, or restore with keep_output=True, which keeps what the table "
+                "holds.",
             )
 
     def _added(self, files: Sequence[OutputFile]) -> list[DeltaFile]:

@@ -1,7 +1,7 @@
-"""What a job's code will not read of the state that is there: nobody loses values without a word. Pure.
+"""Finds the state in the log that a job's code will not read, so that no values are lost unnoticed. Pure.
 
-A start goes on without them: a state that no operator asks for stays in the log as it is, and a field that the type has
-no more goes with the first epoch that writes its value again.
+A start goes on without these values. A state that no operator asks for stays in the log as it is. A field that the type
+no longer has goes with the first epoch that writes its value again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
         uid: Its operator.
         state: Its name.
         kind: Its kind.
-        fields: Paths of the fields whose values are not read; empty if nothing of the state is.
+        fields: Paths of the fields that are not read; empty if nothing of the state is.
         before: Whether the release that sealed the epoch did not read it either.
-        rows: Of its log, not all of which need be live; None where nobody has looked.
-        bytes: Of these.
+        rows: The number of its rows in the log, not all of them need be live; None if they were not counted.
+        bytes: The bytes of these rows.
     """
 
     uid: str
@@ -39,7 +39,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None = None
 
     def __str__(self) -> str:
-        """What it is; where its size is known also how much, and what becomes of it."""
+        """Names it; if its size is known, also the size, and what becomes of it."""
         state = f"state {self.state!r} of operator {self.uid!r}"
         what = f"{', '.join(self.fields)} of {state}" if self.fields else state
         if self.rows is None:
@@ -51,9 +51,9 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unread(operators: Sequence[OperatorShape], target: Manifest) -> tuple[Unread, ...]:
-    """Returns what the operators will not read of the state at an epoch.
+    """Returns the state at an epoch that the operators will not read.
 
-    An operator has the states that it asks for in `open()`. Of one that could not be opened, and of windows, whose
+    An operator has the states that it asks for in `open()`. If it could not be opened, or has windows, in which
     triggers ask later, only changed types are known. Timers and raw state belong to each operator.
 
     Args:
@@ -65,19 +65,19 @@ def unread(operators: Sequence[OperatorShape], target: Manifest) -> tuple[Unread
 
 
 def check_unread(request: StartRequest, target: Manifest) -> None:
-    """Refuses a start that was told to be strict.
+    """Refuses a `strict` start if the log has state that the code does not read.
 
     Raises:
         UnreadStateError: It names every state and field that the code does not read.
     """
     if not request.strict:
         return
-    if found := unread(request.operators, target):
+    if not_read := unread(request.operators, target):
         raise UnreadStateError(
             f"The code of job {request.job!r} does not read all that epoch {target.epoch} of job {target.job!r} holds: "
-            f"{'; '.join(map(str, found))}.",
-            action="Give states and fields their names back, or say what they were called: with_alias() of the "
-            "descriptor for a field (docs/schema-evolution.md). Or start without strict, which leaves them.",
+            f"{'; '.join(map(str, not_read))}.",
+            action="Give states and fields their former names back. For a field the code can name them instead: "
+            "with_alias() of the descriptor (docs/schema-evolution.md). Or start without strict, which leaves them.",
         )
 
 
@@ -87,9 +87,9 @@ def _unread(shapes: dict[str, OperatorShape], target: Manifest) -> Iterator[Unre
         if schema.kind == "timer" or schema.name in _RAW or (operator is not None and operator.unwritten):
             continue
         shape = shapes.get(schema.uid)
-        found = _declared(shape, schema) if shape is not None else None
-        if found is not None:
-            if fields := dropped_fields(schema, found):
+        schema_now = _declared(shape, schema) if shape is not None else None
+        if schema_now is not None:
+            if fields := dropped_fields(schema, schema_now):
                 yield Unread(uid=schema.uid, state=schema.name, kind=schema.kind, fields=fields)
         elif shape is None or shape.all_known:
             before = _was_unread(schema, target)

@@ -1,12 +1,13 @@
-"""Watermarks and due timers: computed by the driver, from what an epoch's acks say. Pure.
+"""Watermarks and due timers: the driver computes them from the acks of an epoch. Pure.
 
 A watermark stays `MARGIN` below the earliest time that may still come (docs/adr/0028). On an edge that makes its own
-that is the largest event time of its slowest partition, less its out-of-orderness. On any other edge it is one above
-where the operator in front stood when the epoch began: what that one emits then is not late, and closes nothing that
-it touches. An operator stands at the least of its edges, leaving out idle ones, and never goes back.
+watermark, that time is the largest event time of its slowest partition, less its out-of-orderness. On any other edge it
+is one above the watermark that the upstream operator had when the epoch began: what that operator emits in the epoch is
+not late, and closes nothing that it touches. The watermark of an operator is the least of those of its edges, without
+idle ones, and never goes back.
 
-Idle is who has brought nothing for some time of the driver that is there now: a driver that was not there could not
-have heard of anybody, and finds behind it what waited meanwhile.
+A partition is idle if it has brought nothing for some time, counted only while the current driver runs. While no driver
+ran, none could receive its records, and they may be waiting now.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ EventTimes = dict[str, tuple[HighestTime, ...]]
 
 
 class EventTime(NamedTuple):
-    """Where the operators stand behind an epoch, by uid, and what was computed from."""
+    """The watermarks of the operators after an epoch, by uid, and the event times that they were computed from."""
 
     watermarks: Watermarks
     event_times: EventTimes
@@ -39,13 +40,13 @@ def advance(
     *,
     end_of_input: bool = False,
 ) -> EventTime:
-    """Returns where the operators stand from the next epoch on.
+    """Returns the watermarks of the operators from the next epoch on.
 
     Args:
         operators: Upstream first.
-        began: Where they stood when the epoch began.
+        began: Their watermarks when the epoch began.
         known: Event times of the epochs before.
-        acks: What the epoch brought; empty for one that brings nothing.
+        acks: The acks of the epoch; empty for one that brings nothing.
         processing_time: The epoch's.
         since: The processing time at which the driver began.
         end_of_input: The sources bring no more records.
@@ -57,63 +58,64 @@ def advance(
         times = _merged(known.get(operator.uid, ()), acks.get(operator.uid, ()), processing_time)
         if times:
             event_times[operator.uid] = times
-        standing = [
+        edge_watermarks = [
             _of_edge(edge, [t for t in times if t.edge == n], began, idle, clock, end_of_input=end_of_input)
             for n, edge in enumerate(operator.edges)
         ]
-        awake = [watermark for watermark in standing if watermark is not None]
+        awake = [watermark for watermark in edge_watermarks if watermark is not None]
         if not awake:
             idle.add(operator.uid)
             continue
-        held = watermarks.get(operator.uid, NO_WATERMARK)
-        if (moved := min(awake)) > held:
-            watermarks[operator.uid] = moved
+        current = watermarks.get(operator.uid, NO_WATERMARK)
+        if (advanced := min(awake)) > current:
+            watermarks[operator.uid] = advanced
     return EventTime(watermarks, event_times)
 
 
 def at_end(operators: Sequence[OperatorPlan], watermarks: Mapping[str, int]) -> Watermarks:
-    """Returns where the operators stand in an epoch of the end: those that only sources feed, at the last watermark."""
+    """Returns the watermarks in an epoch of the end: operators that only sources feed have the last watermark."""
     ended = (o.uid for o in operators if not o.upstream)
     return {**watermarks, **dict.fromkeys(ended, MAX_WATERMARK)}
 
 
 def has_ended(operators: Sequence[OperatorPlan], watermarks: Mapping[str, int]) -> bool:
-    """Says whether every operator stands at the last watermark."""
+    """Returns whether every operator has the last watermark."""
     return all(watermarks.get(operator.uid) == MAX_WATERMARK for operator in operators)
 
 
 def finishing(operators: Sequence[OperatorPlan], head: Manifest, watermarks: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns the operators that stand at the last watermark in an epoch of the end, and have not been told before."""
+    """Returns the operators that have the last watermark in an epoch of the end, and were not told so before."""
     told = {uid for uid, operator in head.operators.items() if operator.finished}
     return tuple(o.uid for o in operators if watermarks.get(o.uid) == MAX_WATERMARK and o.uid not in told)
 
 
 def still_told(plan: OperatorPlan, times: Sequence[HighestTime], columns: Sequence[str]) -> tuple[HighestTime, ...]:
-    """Returns the event times of partitions that an operator as it is declared today may hear of again.
+    """Returns the event times of the partitions that may still bring records to an operator as it is declared today.
 
-    Those of another partition column are never heard of, and would hold the watermark back for ever. The operator
-    stays where it stands: only what its edges are computed from begins anew.
+    Partitions of another partition column never bring any, and would hold the watermark back for ever. The operator
+    keeps its watermark: only the event times from which its edges are computed begin anew.
 
     Args:
         plan: The operator today.
-        times: What is known of its edges.
-        columns: The partition columns that these times are of, by edge; none where that is not known.
+        times: The known event times of its edges.
+        columns: The partition column of these times, by edge; empty if it is not known.
     """
-    told: list[HighestTime] = []
+    kept: list[HighestTime] = []
     for n, edge in enumerate(plan.edges):
-        own = [time for time in times if time.edge == n]
+        edge_times = [time for time in times if time.edge == n]
         if not columns:
-            told += _still_told_perhaps(own, by_column=edge.partition is not None)
+            kept += _still_told_perhaps(edge_times, by_column=edge.partition is not None)
         elif n < len(columns) and columns[n] == (edge.partition or ""):
-            told += own
-    return tuple(told)
+            kept += edge_times
+    return tuple(kept)
 
 
 def _still_told_perhaps(times: Sequence[HighestTime], *, by_column: bool) -> list[HighestTime]:
-    """As `still_told`, of one edge, where only the names of the partitions tell by what they were named.
+    """Does the same as `still_told` for one edge, if only the names of its partitions are known, not their column.
 
-    A stream without partition column is the partition without name. So are, with one, records without value: that is
-    what it was if another partition was heard of last before it was.
+    A stream without partition column is the partition without name. With a partition column, records without a value in
+    it are the partition without name too: this was the case if some named partition was last active no later than the
+    partition without name.
     """
     named = [time for time in times if time.partition]
     nameless = [time for time in times if not time.partition]
@@ -132,7 +134,7 @@ def earliest_timers(acks: Iterable[Ack]) -> EarliestTimers:
 
 
 def is_due(operators: Sequence[OperatorPlan], head: Manifest, now: int, since: int) -> bool:
-    """Says whether an epoch without records would fire a timer: at once, or behind others like it.
+    """Returns whether an epoch without records would fire a timer: the next one, or one after others like it.
 
     Args:
         operators: Upstream first.
@@ -149,10 +151,10 @@ def is_due(operators: Sequence[OperatorPlan], head: Manifest, now: int, since: i
         return False
     watermarks = head.watermarks
     for _ in operators:  # a watermark passes one operator an epoch
-        if any(at <= watermarks.get(uid, NO_WATERMARK) for uid, at in waiting.items()):
+        if any(due_at <= watermarks.get(uid, NO_WATERMARK) for uid, due_at in waiting.items()):
             return True
         watermarks = advance(operators, watermarks, head.event_times, {}, now, since).watermarks
-    return any(at <= watermarks.get(uid, NO_WATERMARK) for uid, at in waiting.items())
+    return any(due_at <= watermarks.get(uid, NO_WATERMARK) for uid, due_at in waiting.items())
 
 
 def _of_edge(
@@ -164,7 +166,7 @@ def _of_edge(
     *,
     end_of_input: bool,
 ) -> int | None:
-    """Returns where an edge stands; None if it is idle."""
+    """Returns the watermark of an edge; None if it is idle."""
     upstream = NO_WATERMARK if edge.upstream is None else began.get(edge.upstream, NO_WATERMARK)
     if upstream == MAX_WATERMARK or (edge.upstream is None and end_of_input):
         return MAX_WATERMARK
@@ -183,7 +185,7 @@ class _Clock(NamedTuple):
     since: int
 
     def is_idle(self, edge: StreamEdge, active_at: int) -> bool:
-        """Says whether a partition of an edge is idle that brought its last record then."""
+        """Returns whether a partition of an edge is idle, if it was last active at `active_at`."""
         return edge.idle_after is not None and self.now - max(active_at, self.since) >= edge.idle_after
 
 

@@ -1,4 +1,4 @@
-"""A PyFlink DataStream program's names in one place: `from state_engine.flink import StreamExecutionEnvironment, …`."""
+"""All names for a PyFlink DataStream program: `from state_engine.flink import StreamExecutionEnvironment, …`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 __all__ += [*_api, *(name for name in _windows if name not in _api)]
 
-if not TYPE_CHECKING:  # for a type checker a name that is not here is an error anyway
+if not TYPE_CHECKING:  # a type checker reports missing names anyway
 
     def __getattr__(name: str) -> Any:
         _refuse_name(name)

@@ -1,4 +1,4 @@
-"""`BroadcastStream` and `BroadcastConnectedStream`, by PyFlink's names and methods."""
+"""`BroadcastStream` and `BroadcastConnectedStream`, with PyFlink's names and methods."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BroadcastStream:
-    """A stream whose elements every subtask keeps in broadcast states; `connect` takes it."""
+    """A stream of elements that every subtask keeps in broadcast states; pass it to `connect`."""
 
     def __init__(self, input_stream: "DataStream", broadcast_state_descriptors: tuple[MapStateDescriptor, ...]) -> None:
         for descriptor in broadcast_state_descriptors:
@@ -26,7 +26,7 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream:
-    """A stream, keyed or not, and a broadcast one, whose elements go to the two methods of one function."""
+    """A stream, keyed or not, and a broadcast stream; their elements go to the two methods of one function."""
 
     def __init__(self, non_broadcast_stream: "DataStream", broadcast_stream: BroadcastStream) -> None:
         self._data = non_broadcast_stream
@@ -38,7 +38,7 @@ class BroadcastConnectedStream:
         """Applies a `KeyedBroadcastProcessFunction` on a keyed stream, otherwise a `BroadcastProcessFunction`.
 
         Raises:
-            JobDefinitionError: It is not of that kind.
+            JobDefinitionError: The function is not of that kind.
         """
         data, broadcast = self._data, self._broadcast
         key = data.key if isinstance(data, KeyedStream) else None

@@ -1,4 +1,4 @@
-"""Flink's settings of checkpoints, by key, as a `CheckpointConfig` has them."""
+"""Applies Flink's checkpoint settings, given by key, to a `CheckpointConfig`."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -31,14 +31,14 @@ _BUFFER = (f"{_PREFIX}write-buffer-size", "state.storage.fs.write-buffer-size")
 KNOWN = frozenset(
     {*(f"{_PREFIX}{name}" for name in (*_TIMES, *_NUMBERS, *_MODE, _RETENTION)), *_STORAGE, *_THRESHOLD, *_BUFFER}
 )
-"""Keys that mean something here."""
+"""Keys that have an effect."""
 
 
 def configure(config: CheckpointConfig, settings: Configuration) -> None:
-    """Takes over the settings that are there.
+    """Applies the settings that are set.
 
     Raises:
-        JobDefinitionError: One is no length of time, no number, no size or no choice, or out of bounds.
+        JobDefinitionError: A setting is no length of time, no number, no size or no choice, or is out of bounds.
     """
     for name, set_time in _TIMES.items():
         length = milliseconds(settings, f"{_PREFIX}{name}")
@@ -69,10 +69,10 @@ def configure(config: CheckpointConfig, settings: Configuration) -> None:
 
 
 def data_inline_threshold(settings: Configuration) -> int:
-    """Returns up to how many bytes the changes of a subtask lie in the manifest: Flink's threshold holds for them too.
+    """Returns the largest size in bytes of changes that a subtask inlines in the manifest, by Flink's threshold.
 
     Raises:
-        JobDefinitionError: It is no size.
+        JobDefinitionError: The setting is no size.
     """
     given = first_of(settings, _THRESHOLD)
     return DATA_INLINE_THRESHOLD if given is None else parse_size(given)

@@ -1,4 +1,4 @@
-"""`from_collection`: values as a file that Spark reads as a stream, and can read again."""
+"""`from_collection`: writes values to a file that Spark reads as a stream, and can read again."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ FOLDER = "_collections"
 
 
 def batch_of(values: Sequence[Any], columns: StructType) -> pa.RecordBatch:
-    """Returns values as columns.
+    """Converts values to a record batch.
 
     Raises:
-        UnsupportedTypeError: One of them is not of the type.
+        UnsupportedTypeError: A value is not of the type.
     """
     try:
         return OutputWriter("from_collection", columns).write(values)
@@ -34,9 +34,9 @@ def batch_of(values: Sequence[Any], columns: StructType) -> pa.RecordBatch:
 
 
 def write_collection(root: str, job: str, number: int, batch: pa.RecordBatch) -> Path:
-    """Writes a collection below the state root, unless it is there, and returns its folder.
+    """Writes a collection below the state root, unless it exists there, and returns its folder.
 
-    The file has the name of its content: a job that is started again has read it already, and finds it for a restore.
+    The name of the file is a hash of its content: a restarted job has already read that file, and a restore finds it.
 
     Raises:
         JobDefinitionError: The root is no local folder.
@@ -57,7 +57,7 @@ def write_collection(root: str, job: str, number: int, batch: pa.RecordBatch) ->
 
 
 def read_collection(session: Any, folder: Path, columns: StructType) -> Any:
-    """Returns the stream of a folder's values."""
+    """Returns the stream of the values in a folder."""
     return session.readStream.schema(ddl_of(columns)).parquet(str(folder))
 
 

@@ -1,4 +1,4 @@
-"""`Configuration`, by PyFlink's name: what an environment is told by Flink's keys."""
+"""`Configuration`, with PyFlink's name: settings of an environment by Flink's keys."""
 
 import re
 import warnings
@@ -10,7 +10,7 @@ from state_engine.spark.graph.uids import authors_level
 
 
 class RuntimeExecutionMode(Enum):
-    """Whether results come as records do, or when all input was read; here always the first."""
+    """When results come: as records come, or when all input was read. Only `STREAMING` is supported."""
 
     STREAMING = 0
     BATCH = 1
@@ -18,7 +18,7 @@ class RuntimeExecutionMode(Enum):
 
 
 class Configuration:
-    """Settings by key. PyFlink's `set_…` and `get_…` for strings, integers, floats and booleans."""
+    """Settings by key, with PyFlink's `set_…` and `get_…` for strings, integers, floats and booleans."""
 
     def __init__(self, other: "Configuration | None" = None) -> None:
         self._settings: dict[str, Any] = {} if other is None else other.to_dict()
@@ -54,7 +54,7 @@ class Configuration:
         return str(self._settings.get(key, default_value)).lower() == "true"
 
     def contains_key(self, key: str) -> bool:
-        """Says whether a key is set."""
+        """Returns whether a key is set."""
         return key in self._settings
 
     def key_set(self) -> set[str]:
@@ -62,11 +62,11 @@ class Configuration:
         return set(self._settings)
 
     def remove_config(self, key: str) -> bool:
-        """Removes a setting, and says whether it was there."""
+        """Removes a setting, and returns whether it was set."""
         return self._settings.pop(key, None) is not None
 
     def add_all(self, other: "Configuration", prefix: str | None = None) -> "Configuration":
-        """Adds the settings of another configuration, with `prefix` in front of their keys."""
+        """Adds the settings of another configuration, with `prefix` before their keys."""
         self._settings.update({f"{prefix or ''}{key}": value for key, value in other.to_dict().items()})
         return self
 
@@ -95,21 +95,21 @@ SHOW_RECORDS = "lakestate.show-records"
 KNOWN = frozenset(
     {SHOW_RECORDS, *ROOT, PARALLELISM, MAX_PARALLELISM, NAME, BACKEND, *RESTORE, *NON_RESTORED, *CLAIM_MODE}
 )
-"""Keys that mean something here, besides those of `checkpointing`."""
+"""Keys that have an effect, besides those of `checkpointing`."""
 
 _UNITS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def first_of(configuration: Configuration, keys: tuple[str, ...]) -> str | None:
-    """Returns the first of several keys that is set."""
+    """Returns the setting of the first of several keys that is set; None if none is."""
     return next((str(configuration.get_string(key, "")) for key in keys if configuration.contains_key(key)), None)
 
 
 def milliseconds(configuration: Configuration, key: str) -> int | None:
-    """Returns a length of time, such as `10 s`; a plain number counts ms. None if it is not set.
+    """Returns a length of time such as `10 s` in ms; a plain number is in ms. None if it is not set.
 
     Raises:
-        JobDefinitionError: It is no length of time.
+        JobDefinitionError: The setting is no length of time.
     """
     if not configuration.contains_key(key):
         return None
@@ -122,13 +122,13 @@ def milliseconds(configuration: Configuration, key: str) -> int | None:
 
 
 def backend(configuration: Configuration) -> str:
-    """Returns the state backend, by our name."""
+    """Returns the state backend, by the engine's name."""
     given = str(configuration.get_string(BACKEND, "hashmap"))
     return "heap" if given in ("hashmap", "filesystem", "jobmanager") else given
 
 
 def warn_of_unknown(configuration: Configuration, known: frozenset[str]) -> None:
-    """Warns of settings that mean nothing here."""
+    """Warns of settings that have no effect."""
     unknown = sorted(configuration.key_set() - known)
     if unknown:
         warnings.warn(f"These settings have no effect here: {', '.join(unknown)}.", stacklevel=authors_level())

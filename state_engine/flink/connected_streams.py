@@ -1,4 +1,4 @@
-"""`ConnectedStreams`, by PyFlink's name and methods."""
+"""`ConnectedStreams`, with PyFlink's name and methods."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ConnectedStreams(Unlike):
-    """Two streams, keyed or not, whose elements go to the two methods of one function."""
+    """Two streams, keyed or not; their elements go to the two methods of one function."""
 
     _not_there = CONNECTED_STREAMS
 
@@ -32,18 +32,18 @@ class ConnectedStreams(Unlike):
         self.stream2 = stream2
 
     def key_by(self, key_selector1: Selector, key_selector2: Selector, key_type: Any = None) -> "ConnectedStreams":
-        """Partitions both streams by key; the keys have one type."""
+        """Partitions both streams by key; both keys have the same type."""
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
     def map(self, func: CoMapFunction, output_type: Any = None) -> DataStream:
-        """Makes one element of each, or none where the function returns None."""
+        """Makes one element from each element, or none if the function returns None."""
         CoMapAdapter(func)
         return self._then("map", func, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: Any = None) -> DataStream:
-        """Makes any number of elements of each."""
+        """Makes any number of elements from each element."""
         CoFlatMapAdapter(func)
         return self._then("flat_map", func, output_type)
 
@@ -51,7 +51,7 @@ class ConnectedStreams(Unlike):
         """Applies a `KeyedCoProcessFunction` on keyed streams, otherwise a `CoProcessFunction`.
 
         Raises:
-            JobDefinitionError: It is not of that kind.
+            JobDefinitionError: The function is not of that kind.
         """
         wanted = KeyedCoProcessFunction if self.is_keyed_stream() else CoProcessFunction
         if not isinstance(func, wanted):
@@ -61,7 +61,7 @@ class ConnectedStreams(Unlike):
         return self._then("process", func, output_type)
 
     def is_keyed_stream(self) -> bool:
-        """Says whether both streams are keyed.
+        """Returns whether both streams are keyed.
 
         Raises:
             JobDefinitionError: Only one of them is.

@@ -1,4 +1,4 @@
-"""`DataStream`, by PyFlink's name and methods; nothing runs before `execute`."""
+"""`DataStream`, with PyFlink's name and methods; nothing runs before `execute`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class DataStream(Unlike):
-    """Elements on their way; PyFlink's class of the same name.
+    """A stream of elements; PyFlink's class of the same name.
 
-    Elements are rows, tuples, or bare values, by their type. `map`, `flat_map` and `filter` that follow each other are
-    one operator, as Flink chains them. A method of PyFlink's that is not here raises `UnsupportedMethodError`.
+    Elements are rows, tuples, or bare values, by their type. Consecutive `map`, `flat_map` and `filter` calls run in
+    one operator, as Flink chains them. An unsupported method of PyFlink's class raises `UnsupportedMethodError`.
     """
 
     _not_there = DATA_STREAM
@@ -47,7 +47,7 @@ class DataStream(Unlike):
     # About the transformation ---------------------------------------------------------------------------------------
 
     def get_name(self) -> str:
-        """Returns the name of the transformation, by default its verb."""
+        """Returns the name of the transformation; by default its method's name."""
         return self._node.name or self._node.verb
 
     def name(self, name: str) -> "DataStream":
@@ -56,28 +56,28 @@ class DataStream(Unlike):
         return self
 
     def uid(self, uid: str) -> "DataStream":
-        """Gives the operator its stable name: its state is found under it."""
+        """Sets the stable name of the operator, under which its state is found."""
         self._node.uid = uid
         return self
 
     def set_parallelism(self, parallelism: int) -> "DataStream":
-        """Has no effect: parallelism is the job's."""
+        """Has no effect: parallelism is set for the whole job."""
         if parallelism != self._env.get_parallelism():
             self._ignore("set_parallelism")
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> "DataStream":
-        """Has no effect: the number of key groups is the job's."""
+        """Has no effect: the number of key groups is set for the whole job."""
         self._ignore("set_max_parallelism")
         return self
 
     def force_non_parallel(self) -> "DataStream":
-        """Asks for one subtask, which only a job of parallelism 1 has; others are refused by `execute`."""
+        """Requires one subtask: `execute` refuses a job whose parallelism is not 1."""
         self._node.non_parallel = True
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> "DataStream":
-        """Has no effect: records travel an epoch at a time."""
+        """Has no effect: records are sent one epoch at a time."""
         self._ignore("set_buffer_timeout")
         return self
 
@@ -92,13 +92,13 @@ class DataStream(Unlike):
         return self
 
     def start_new_chain(self) -> "DataStream":
-        """Does not run it in one operator with what is in front of it."""
+        """Does not chain this transformation to the one before it."""
         if isinstance(self._node, StatelessNode):
             self._node.chains_on = False
         return self
 
     def disable_chaining(self) -> "DataStream":
-        """Runs it in an operator of its own."""
+        """Runs this transformation in an operator of its own."""
         self._node.chains_off = False
         return self.start_new_chain()
 
@@ -116,27 +116,27 @@ class DataStream(Unlike):
     # Transformations ------------------------------------------------------------------------------------------------
 
     def map(self, func: MapFunction | Callable[[Any], Any], output_type: Any = None) -> "DataStream":
-        """Makes one element of each."""
+        """Makes one element from each element."""
         return self._stateless("map", MapAdapter(func), output_type_of(output_type))
 
     def flat_map(self, func: FlatMapFunction | Callable[[Any], Any], output_type: Any = None) -> "DataStream":
-        """Makes any number of elements of each."""
+        """Makes any number of elements from each element."""
         return self._stateless("flat_map", FlatMapAdapter(func), output_type_of(output_type))
 
     def filter(self, func: FilterFunction | Callable[[Any], Any]) -> "DataStream":
-        """Keeps the elements for which the function says so."""
+        """Keeps the elements for which the function returns a true value."""
         return self._stateless("filter", FilterAdapter(func), self._node.type)
 
     def process(self, func: Any, output_type: Any = None) -> "DataStream":
         """Applies a `ProcessFunction`.
 
         Raises:
-            JobDefinitionError: It is none.
+            JobDefinitionError: The function is no `ProcessFunction`.
         """
         if not isinstance(func, ProcessFunction):
             raise JobDefinitionError(
                 f"process() on a stream without key got {given(func)}.",
-                action="Give a ProcessFunction, or put key_by(...) in front of a KeyedProcessFunction.",
+                action="Give a ProcessFunction, or call key_by(...) before process() for a KeyedProcessFunction.",
             )
         return self._stateless("process", func, output_type_of(output_type))
 
@@ -156,10 +156,10 @@ class DataStream(Unlike):
         return DataStream(self._env, node)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
-        """Gives the elements event times, and the operators behind them watermarks.
+        """Gives the elements event times, and gives watermarks to the downstream operators.
 
         Raises:
-            JobDefinitionError: It is no strategy, or says of no time.
+            JobDefinitionError: It is no strategy, or gives no event times.
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise JobDefinitionError(
@@ -192,7 +192,7 @@ class DataStream(Unlike):
     def connect(self, ds: "BroadcastStream") -> "BroadcastConnectedStream": ...
 
     def connect(self, ds: "DataStream | BroadcastStream") -> "ConnectedStreams | BroadcastConnectedStream":
-        """Brings this stream and another one, of other elements, to one function."""
+        """Connects this stream with another one, which may have other elements, for one function."""
         from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream
         from state_engine.flink.connected_streams import ConnectedStreams
 
@@ -210,9 +210,10 @@ class DataStream(Unlike):
         """Partitions the elements by key.
 
         Args:
-            key_selector: What the key of an element is. One that only picks fields, `lambda v: v[0]` or
-                `lambda v: (v.a, v.b)`, costs nothing: these become the key columns. Any other runs per element.
-            key_type: Type of what it gives; required for one that computes.
+            key_selector: Returns the key of an element. A selector that only picks fields, `lambda v: v[0]` or
+                `lambda v: (v.a, v.b)`, costs nothing: these fields become the key columns. Any other selector runs
+                for each element.
+            key_type: Type of the key; required for a selector that computes.
 
         Raises:
             JobDefinitionError: The selector computes a key, and its type is not declared.
@@ -226,13 +227,13 @@ class DataStream(Unlike):
         return KeyedStream(self._env, self._node, key)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> "AllWindowedStream":
-        """Puts all elements into windows: one subtask has them all."""
+        """Puts all elements into windows; one subtask processes all of them."""
         from state_engine.flink.keyed_stream import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> "AllWindowedStream":
-        """Puts every `size` elements into a window; `slide` elements lie between the starts of two."""
+        """Puts every `size` elements into a window; a new window starts every `slide` elements."""
         return self.window_all(count_windows(size, slide))
 
     @overload
@@ -250,7 +251,7 @@ class DataStream(Unlike):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> "DataStream | BroadcastStream":
-        """Sends every element to every subtask of the next operator; with descriptors, for its broadcast states."""
+        """Sends each element to all subtasks of the next operator; with descriptors, for its broadcast states."""
         from state_engine.flink.broadcast_streams import BroadcastStream
 
         if broadcast_state_descriptor is not None:
@@ -258,14 +259,14 @@ class DataStream(Unlike):
         return DataStream(self._env, BroadcastNode("broadcast", (self._node,), self._typed("broadcast()")))
 
     def shuffle(self) -> "DataStream":
-        """Returns this stream, not broadcast: results do not depend on which subtask of an operator gets a record."""
+        """Returns this stream without broadcast: results do not depend on which subtask gets a record."""
         node = self._node
         return DataStream(self._env, node.inputs[0]) if isinstance(node, BroadcastNode) else self
 
     rescale = rebalance = forward = shuffle
 
     def get_side_output(self, output_tag: OutputTag) -> "DataStream":
-        """Returns a side output of the operator that this stream is the main output of.
+        """Returns a side output of the operator that makes this stream.
 
         Raises:
             JobDefinitionError: The tag has no type.
@@ -280,11 +281,12 @@ class DataStream(Unlike):
         """Sends the elements to a sink.
 
         Raises:
-            JobDefinitionError: It is none of ours.
+            JobDefinitionError: It is not a sink of this package.
         """
         if not isinstance(sink, Sink):
             raise JobDefinitionError(
-                f"sink_to() got {sink!r}.", action="Give a DeltaSink, a ForeachEpochSink, or another of our sinks."
+                f"sink_to() got {sink!r}.",
+                action="Give a DeltaSink, a ForeachEpochSink, or another sink of state_engine.flink.",
             )
         self._node.columns("sink_to()")
         return self._sink(SinkEntry(self._node, sink))
@@ -297,7 +299,7 @@ class DataStream(Unlike):
         """Prints the elements in the driver's process, at least once.
 
         Args:
-            sink_identifier: Stands in front of each line, with `> `.
+            sink_identifier: Prefix of each line, followed by `> `.
         """
         if self._node.type is None:
             return self.map(str, Types.STRING()).print(sink_identifier)
@@ -315,10 +317,10 @@ class DataStream(Unlike):
 
         Args:
             job_execution_name: Name of the job.
-            limit: Return a list of so many elements at most, and stop the job.
+            limit: Return a list of at most this number of elements, and stop the job.
 
         Returns:
-            Without limit an iterator, which waits for elements while the job runs; close it, or use it by `with`.
+            Without limit, an iterator that waits for elements while the job runs; close it, or use it in `with`.
         """
         from state_engine.flink.results import collect
 
@@ -335,16 +337,16 @@ class DataStreamSink(Unlike):
         self._entry = entry
 
     def name(self, name: str) -> "DataStreamSink":
-        """Does nothing: a sink is known by its uid."""
+        """Does nothing: a sink is identified by its uid."""
         return self
 
     def uid(self, uid: str) -> "DataStreamSink":
-        """Gives the sink its stable name: its commits carry it."""
+        """Sets the stable name of the sink; its commits carry it."""
         self._entry.uid = uid
         return self
 
     def set_parallelism(self, parallelism: int) -> "DataStreamSink":
-        """Does nothing: who makes an output stages it, and an epoch's output is committed at once."""
+        """Does nothing: the task that makes an output stages it, and an epoch's output is committed at once."""
         return self
 
     def disable_chaining(self) -> "DataStreamSink":

@@ -1,4 +1,4 @@
-"""What PyFlink's classes have and ours do not, with what to do instead; and what is taken without an effect."""
+"""PyFlink methods and names that are missing here, with advice; and methods that have no effect."""
 
 import warnings
 from typing import Any, ClassVar, NoReturn
@@ -9,40 +9,40 @@ from state_engine.spark.graph.uids import authors_level
 _PLACES = "an operator's subtasks are Spark's tasks, which take whatever slot is free"
 IGNORED = {
     "slot_sharing_group": _PLACES,
-    "set_buffer_timeout": "records travel an epoch at a time",
+    "set_buffer_timeout": "records are sent one epoch at a time",
     "set_description": "nothing shows descriptions",
-    "set_max_parallelism": "the number of key groups is the job's: env.set_max_parallelism()",
-    "set_parallelism": "parallelism is the job's: env.set_parallelism()",
+    "set_max_parallelism": "the number of key groups is set for the whole job: env.set_max_parallelism()",
+    "set_parallelism": "parallelism is set for the whole job: env.set_parallelism()",
 }
-"""Methods of streams and sinks that change nothing about results; each is said once per program."""
+"""Methods of streams and sinks that do not change results, with the reason; each warns once per program."""
 
 STREAM = {
-    "set_uid_hash": "Give the operator a uid(): its state is found under that.",
-    "partition_custom": "Use key_by(): what a record's subtask is, is what its key says.",
+    "set_uid_hash": "Give the operator a uid(): its state is found under it.",
+    "partition_custom": "Use key_by(): the key of a record decides its subtask.",
     "cache": "Send the stream to a DeltaSink, and read that table in the next job.",
-    "get_execution_config": "What can be set is a method of the environment.",
+    "get_execution_config": "Use the setter methods of the environment.",
 }
 DATA_STREAM = STREAM
 KEYED_STREAM = STREAM
 WINDOWED_STREAM: dict[str, str] = {}
 CONNECTED_STREAMS: dict[str, str] = {}
 JOB_CLIENT = {
-    "get_accumulators": "Count in a state: instances of functions outlive epochs, and accumulators with them."
+    "get_accumulators": "Count in a state: instances of functions, and so accumulators, live longer than an epoch."
 }
 DATA_STREAM_SINK = {"set_uid_hash": STREAM["set_uid_hash"]}
-_FILES = "Send files to the workers by Spark: spark.sparkContext.addPyFile(...), addFile(...), or its archives."
-_PYTHON = "Workers run Spark's Python: spark.pyspark.python."
-_SAVEPOINTS = "Savepoints lie in the job's folder below the state root: set_state_root(path)."
+_FILES = "Send files to the workers with Spark: spark.sparkContext.addPyFile(...), addFile(...), or its archives."
+_PYTHON = "Workers run Spark's Python: set spark.pyspark.python."
+_SAVEPOINTS = "Savepoints are stored in the job's folder below the state root: set_state_root(path)."
 ENVIRONMENT = {
-    "enable_changelog_state_backend": "Nothing has to be enabled: every epoch's changes are logged.",
+    "enable_changelog_state_backend": "There is nothing to enable: every epoch's changes are logged.",
     "is_changelog_state_backend_enabled": "Every epoch's changes are logged.",
     "set_default_savepoint_directory": _SAVEPOINTS,
     "get_default_savepoint_directory": _SAVEPOINTS,
-    "get_config": "What can be set is a method of the environment.",
-    "get_buffer_timeout": "Records travel an epoch at a time.",
+    "get_config": "Use the setter methods of the environment.",
+    "get_buffer_timeout": "Records are sent one epoch at a time.",
     "get_default_local_parallelism": "Parallelism is 1 unless it is set: get_parallelism().",
-    "set_default_local_parallelism": "Say it of each program: set_parallelism(...).",
-    "get_execution_plan": "state_engine.spark.explain.explain_job(env.build_job()) has operators, chains and states.",
+    "set_default_local_parallelism": "Set it in each program: set_parallelism(...).",
+    "get_execution_plan": "state_engine.spark.explain.explain_job(env.build_job()) shows operators, chains and states.",
     "is_chaining_of_operators_with_different_max_parallelism_enabled": "All operators have the job's max parallelism.",
     "register_slot_sharing_group": "An operator's subtasks are Spark's tasks, which take whatever slot is free.",
     "add_source": "Read the source with spark.readStream, and give its DataFrame to from_source().",
@@ -55,57 +55,57 @@ ENVIRONMENT = {
     "register_cached_file": _FILES,
     "set_python_requirements": _PYTHON,
     "set_python_executable": _PYTHON,
-    "set_restart_strategy": "Start the program again: it goes on from its newest sealed epoch.",
+    "set_restart_strategy": "Start the program again: it continues from its newest sealed epoch.",
 }
-_NO_RESTART = "Leave it out, and start the program again: it goes on from its newest sealed epoch."
-_NO_ASYNC = "Call the service in a map(), a batch of records at a time where it can, or join its data in Spark."
+_NO_RESTART = "Remove it, and start the program again: it continues from its newest sealed epoch."
+_NO_ASYNC = "Call the service in a map(), a batch of records at a time if it can, or join its data in Spark."
 _SOURCE = "Read the source with spark.readStream, and give its DataFrame to from_source()."
 _SINK = "Use DeltaSink, or ForeachEpochSink, which gives each epoch's rows to a function."
-_FORMATS = "Read and write formats by Spark: spark.readStream in front of from_source(), DeltaSink behind."
-_TABLES = "Say it in Spark SQL on the DataFrame, in front of from_source()."
+_FORMATS = "Read and write formats with Spark: spark.readStream before from_source(), DeltaSink at the end."
+_TABLES = "Use Spark SQL on the DataFrame, before from_source()."
 NAMES = {
-    "AssignerWithPeriodicWatermarksWrapper": "Give a WatermarkStrategy; watermarks come once an epoch.",
+    "AssignerWithPeriodicWatermarksWrapper": "Give a WatermarkStrategy; watermarks advance once per epoch.",
     **dict.fromkeys(("AsyncDataStream", "AsyncFunction", "AsyncFunctionDescriptor"), _NO_ASYNC),
     **dict.fromkeys(("AsyncRetryPredicate", "AsyncRetryStrategy"), _NO_ASYNC),
-    "CustomCheckpointStorage": "Use one of ours: DeltaCheckpointStorage, or PyFlink's other two.",
+    "CustomCheckpointStorage": "Use DeltaCheckpointStorage, or PyFlink's other two storages.",
     "CustomStateBackend": "Use HashMapStateBackend or EmbeddedRocksDBStateBackend.",
     "ConfigOption": "Set it by its key: Configuration().set_string(key, value).",
     "ConfigOptions": "Set it by its key: Configuration().set_string(key, value).",
-    "ExecutionConfig": "What can be set is a method of the environment.",
+    "ExecutionConfig": "Use the setter methods of the environment.",
     **dict.fromkeys(("RestartStrategies", "RestartStrategyConfiguration"), _NO_RESTART),
     "Instant": "A point in time is an aware datetime: datetime.now(timezone.utc).",
-    "RowKind": "Leave it out: every record is an insert.",
+    "RowKind": "Remove it: every record is an insert.",
     "Partitioner": STREAM["partition_custom"],
-    **dict.fromkeys(("SlotSharingGroup", "MemorySize"), "Leave it out: subtasks are Spark's tasks."),
+    **dict.fromkeys(("SlotSharingGroup", "MemorySize"), "Remove it: subtasks are Spark's tasks."),
     **dict.fromkeys(("Source", "SourceFunction", "FileSource", "KafkaSource", "NumberSequenceSource"), _SOURCE),
     **dict.fromkeys(("SinkFunction", "FileSink", "KafkaSink", "JdbcSink", "RollingPolicy", "OutputFileConfig"), _SINK),
     **dict.fromkeys(("SerializationSchema", "DeserializationSchema", "SimpleStringSchema", "Encoder"), _FORMATS),
     **dict.fromkeys(("ByteArraySchema", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"), _FORMATS),
     **dict.fromkeys(("TableEnvironment", "StreamTableEnvironment", "DataTypes", "Schema"), _TABLES),
     "TypeSerializer": "Give a class of your own a TypeCodec: register_type_codec(cls, codec).",
-    "InputDependencyConstraint": "Leave it out.",
+    "InputDependencyConstraint": "Remove it.",
 }
-"""PyFlink's names that programs import, and that are not here, with what to do instead."""
+"""PyFlink's names that programs import and that are missing here, with what to do instead."""
 
 
 class Unlike:
-    """Base of the classes that PyFlink has too: says of a method that is not there what to do instead."""
+    """Base of the classes that PyFlink has too: the error for a missing method says what to do instead."""
 
     _not_there: ClassVar[dict[str, str]] = {}
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
         if name in self._not_there:
-            raise UnsupportedMethodError(f"{kind}.{name}() is not there.", action=self._not_there[name])
+            raise UnsupportedMethodError(f"{kind}.{name}() is not supported.", action=self._not_there[name])
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
 
 def refuse_name(name: str) -> NoReturn:
-    """Says of a name that a module was asked for what to do instead.
+    """Raises the error for a name that the module does not have.
 
     Raises:
-        UnsupportedNameError: PyFlink has it.
-        AttributeError: It has not either.
+        UnsupportedNameError: PyFlink has the name; the error says what to do instead.
+        AttributeError: PyFlink does not have it either.
     """
     if name in NAMES:
         raise UnsupportedNameError(f"There is no {name} here.", action=NAMES[name])
@@ -117,7 +117,7 @@ def ignore(method: str, seen: set[str]) -> None:
 
     Args:
         method: Its name, one of `IGNORED`.
-        seen: Those that the program was told of.
+        seen: Methods of which the program was already warned.
     """
     if method not in seen:
         seen.add(method)

@@ -1,4 +1,4 @@
-"""What elements are: their types where an author left them out, and how they are shown and handed back."""
+"""Elements: their types if the author did not declare them, and how they are printed and returned."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -18,23 +18,23 @@ _DECLARE = "Declare it: from_collection(values, type_info=Types.TUPLE([Types.STR
 
 
 def type_of_values(values: Sequence[Any]) -> TypeInformation:
-    """Returns the type that all values of a collection have.
+    """Returns the common type of all values of a collection.
 
     Raises:
-        UnsupportedTypeError: There are none, they differ in their types, or have one that nothing can store.
+        UnsupportedTypeError: There are no values, their types differ, or a type cannot be stored.
     """
-    found = _common(values)
-    if found is None:
-        raise UnsupportedTypeError("The type of the collection cannot be seen: it has no values.", action=_DECLARE)
-    return found
+    type_ = _common(values)
+    if type_ is None:
+        raise UnsupportedTypeError("The type of the collection is unknown: it has no values.", action=_DECLARE)
+    return type_
 
 
 def _common(values: Iterable[Any]) -> TypeInformation | None:
-    """Returns the one type of values, None where all are null."""
-    known: TypeInformation | None = None
+    """Returns the common type of values; None if all are null."""
+    common: TypeInformation | None = None
     for value in values:
-        known = _merged(known, _type_of(value))
-    return _without_gaps(known)
+        common = _merged(common, _type_of(value))
+    return _without_gaps(common)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,14 +66,14 @@ def _type_of(value: Any) -> TypeInformation:
 
 
 def _all_of(values: Iterable[Any]) -> TypeInformation:
-    found: TypeInformation = _Unknown()
+    common: TypeInformation = _Unknown()
     for value in values:
-        found = _merged(found, _type_of(value))
-    return found
+        common = _merged(common, _type_of(value))
+    return common
 
 
 def _merged(one: TypeInformation | None, other: TypeInformation) -> TypeInformation:
-    """Returns the type of two values; raises UnsupportedTypeError if they have two."""
+    """Returns the common type of two values; raises UnsupportedTypeError if their types differ."""
     if one is None or isinstance(one, _Unknown):
         return other
     if isinstance(other, _Unknown):
@@ -97,7 +97,7 @@ def _without_gaps(found: TypeInformation | None) -> TypeInformation | None:
     if not _has_gaps(found):
         return found
     raise UnsupportedTypeError(
-        f"A part of the collection's type cannot be seen, since all its values are null or empty: {found}.",
+        f"A part of the collection's type is unknown, since all its values are null or empty: {found}.",
         action=_DECLARE,
     )
 
@@ -114,7 +114,7 @@ def _has_gaps(found: TypeInformation) -> bool:
 
 
 def output_type_of(output_type: Any) -> TypeInformation | None:
-    """Returns a declared type; None where it is missing."""
+    """Returns a declared output type; None if it is not declared."""
     return None if output_type is None else type_information(output_type)
 
 
@@ -136,7 +136,7 @@ def project_type(columns: StructType, indexes: Sequence[int]) -> TypeInformation
 
 
 def elements_of(table: pa.Table, columns: StructType) -> list[Any]:
-    """Returns a table's rows as PyFlink hands elements back: bare values, tuples, dataclasses, or `Row`s."""
+    """Returns a table's rows as PyFlink returns elements: bare values, tuples, dataclasses, or `Row`s."""
     if not table.num_rows:
         return []
     fields = [read(table.column(n)) for n, read in enumerate(field_readers(columns))]

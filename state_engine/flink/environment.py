@@ -1,4 +1,4 @@
-"""`StreamExecutionEnvironment`, by PyFlink's name: where a program begins, and how it runs."""
+"""`StreamExecutionEnvironment`, with PyFlink's name: where a program begins, and how it runs."""
 
 import atexit
 import os
@@ -41,13 +41,13 @@ DEFAULT_NAME = "Flink Streaming Job"
 
 
 class StreamExecutionEnvironment(Unlike):
-    """Takes down what a program says; `execute` makes a `StreamJob` of it and runs that.
+    """Records the calls of a program; `execute` makes a `StreamJob` from them and runs it.
 
-    A method of PyFlink's that is not here raises `UnsupportedMethodError`.
+    An unsupported method of PyFlink's class raises `UnsupportedMethodError`.
 
     Args:
         configuration: Settings by Flink's keys.
-        session: Spark's session; by default the one that the process has, or a local one, once it is needed.
+        session: The Spark session; by default the process's session, or a local one, created when it is needed.
     """
 
     _not_there = ENVIRONMENT
@@ -73,21 +73,21 @@ class StreamExecutionEnvironment(Unlike):
     # Settings -------------------------------------------------------------------------------------------------------
 
     def configure(self, configuration: Configuration) -> None:
-        """Takes over settings. Those that mean nothing here are warned of."""
+        """Applies settings, and warns of settings that have no effect."""
         keys.warn_of_unknown(configuration, keys.KNOWN | checkpointing.KNOWN)
         checkpointing.configure(self._checkpoint_config, configuration)
         self._configuration.add_all(configuration)
 
     def set_state_root(self, path: str | os.PathLike[str]) -> "StreamExecutionEnvironment":
-        """Says below which folder or URL the state of jobs lies; Flink's key is `execution.checkpointing.dir`.
+        """Sets the folder or URL below which the state of jobs is stored; Flink's key is `execution.checkpointing.dir`.
 
-        A job that is executed under a name which has state there goes on from its newest sealed epoch.
+        If state of the job's name exists there, the job continues from its newest sealed epoch.
         """
         self._root = os.fspath(path)
         return self
 
     def set_state_backend(self, state_backend: StateBackend) -> "StreamExecutionEnvironment":
-        """Says where workers keep the state that they work on; Flink's key is `state.backend.type`."""
+        """Sets where workers keep their working state; Flink's key is `state.backend.type`."""
         self._backend = state_backend
         return self
 
@@ -102,7 +102,7 @@ class StreamExecutionEnvironment(Unlike):
         return self._configuration.get_integer(keys.PARALLELISM, 1)
 
     def set_max_parallelism(self, max_parallelism: int) -> "StreamExecutionEnvironment":
-        """Sets the number of key groups, which a job keeps from its first start on."""
+        """Sets the number of key groups, which is fixed with a job's first start."""
         self._configuration.set_integer(keys.MAX_PARALLELISM, str(max_parallelism))
         return self
 
@@ -113,9 +113,10 @@ class StreamExecutionEnvironment(Unlike):
     def enable_checkpointing(
         self, interval: int, mode: CheckpointingMode | None = None
     ) -> "StreamExecutionEnvironment":
-        """Says how often state is published, in ms: to Delta tables, or to another checkpoint storage.
+        """Sets how often state is published, in ms: to Delta tables, or to another checkpoint storage.
 
-        Every epoch is sealed, with and without it. `get_checkpoint_config()` holds the rest, and what the mode means.
+        Every epoch is sealed, with or without this call. `get_checkpoint_config()` has the other settings, and explains
+        the mode.
         """
         self._checkpoint_config.set_checkpoint_interval(interval)
         if mode is not None:
@@ -137,23 +138,23 @@ class StreamExecutionEnvironment(Unlike):
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Returns what the checkpoint configuration was told; it has no effect."""
+        """Returns the setting of the checkpoint configuration; it has no effect."""
         return self._checkpoint_config.is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Returns what the checkpoint configuration was told; it has no effect."""
+        """Returns the setting of the checkpoint configuration; it has no effect."""
         return self._checkpoint_config.is_force_unaligned_checkpoints()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> "StreamExecutionEnvironment":
-        """Takes `STREAMING`: results come as records do, also from sources that end.
+        """Accepts only `STREAMING`: results come as records come, also from sources that end.
 
         Raises:
-            UnsupportedMethodError: Another mode, which gives each key's last result alone.
+            UnsupportedMethodError: Another mode, which gives only each key's last result.
         """
         if execution_mode is not RuntimeExecutionMode.STREAMING:
             raise UnsupportedMethodError(
                 f"set_runtime_mode({execution_mode}): programs run in the mode STREAMING.",
-                action="Leave it out. To get each key's last result alone, register an event-time timer at 2^63 - 1, "
+                action="Remove the call. To get only each key's last result, register an event-time timer at 2^63 - 1, "
                 "or use an event-time window: both fire when the sources have ended.",
             )
         return self
@@ -164,11 +165,11 @@ class StreamExecutionEnvironment(Unlike):
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Says whether operators between which nothing needs an exchange share a task."""
+        """Returns whether operators share a task if nothing between them needs an exchange."""
         return self._chaining
 
     def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
-        """Has no effect: records travel an epoch at a time."""
+        """Has no effect: records are sent one epoch at a time."""
         ignore("set_buffer_timeout", self.ignored)
         return self
 
@@ -178,14 +179,14 @@ class StreamExecutionEnvironment(Unlike):
     # Sources --------------------------------------------------------------------------------------------------------
 
     def from_collection(self, collection: Sequence[Any], type_info: Any = None) -> DataStream:
-        """Begins at values, which end.
+        """Returns a stream of values, which ends.
 
         Args:
-            collection: The values: bare ones, tuples, rows, or dataclasses.
-            type_info: Their type; by default what can be seen of them.
+            collection: The values: bare values, tuples, rows, or dataclasses.
+            type_info: Their type; by default it is derived from the values.
 
         Raises:
-            UnsupportedTypeError: They are not of the type, or of several.
+            UnsupportedTypeError: The values are not of the type, or have several types.
         """
         values = list(whole(collection))
         type_ = type_of_values(values) if type_info is None else type_information(type_info)
@@ -205,19 +206,19 @@ class StreamExecutionEnvironment(Unlike):
         bounded: bool = False,
         replays: bool = True,
     ) -> DataStream:
-        """Begins at a streaming DataFrame of Spark.
+        """Returns the stream of a streaming Spark DataFrame.
 
         Args:
-            source: It, after any stateless and deterministic transformation.
-            watermark_strategy: Where event times come from; `no_watermarks()` for none.
-            source_name: For messages.
+            source: The DataFrame, after any stateless and deterministic transformations.
+            watermark_strategy: Gives event times and watermarks; `no_watermarks()` for none.
+            source_name: Name for messages.
             type_info: How an element holds the columns: `Types.TUPLE`, a dataclass, or, for one column, the type of
                 its bare value; by default a row.
-            bounded: The stream ends with what is there when the job is started.
+            bounded: The stream ends with the records that exist when the job starts.
             replays: False for a source that cannot read again what it has read, as in `StreamJob.from_stream`.
 
         Raises:
-            JobDefinitionError: This is no DataFrame, or it has other columns than the type.
+            JobDefinitionError: `source` is no DataFrame, or its columns differ from those of the type.
         """
         if not (isinstance(source, DryFrame) or hasattr(source, "isStreaming")):
             raise JobDefinitionError(
@@ -230,7 +231,7 @@ class StreamExecutionEnvironment(Unlike):
             if declared.types != columns.types:
                 raise JobDefinitionError(
                     f"The source {source_name!r} has the columns {columns.ddl()}, and type_info is {declared.ddl()}.",
-                    action="Cast and select them in front, or change type_info.",
+                    action="Cast and select them before from_source(), or change type_info.",
                 )
             columns = type(columns)(columns.names, columns.types, declared.carrier)
         node = FrameNode("from_source", (), columns, name=source_name, df=source, bounded=bounded, replays=replays)
@@ -242,17 +243,17 @@ class StreamExecutionEnvironment(Unlike):
     # Running --------------------------------------------------------------------------------------------------------
 
     def add(self, said: Node | SinkEntry) -> None:
-        """Takes down an operator or a sink; streams call it."""
+        """Records an operator or a sink; streams call it."""
         self._said.append(said)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Runs the program to its end: that of its bounded sources, a stop, a failure, or Ctrl-C.
+        """Runs the program until its bounded sources end, it is stopped, it fails, or Ctrl-C.
 
         Args:
-            job_name: Name of the job, under which its state lies.
+            job_name: Name of the job, under which its state is stored.
 
         Raises:
-            LakestateError: The program cannot run, or what the job failed with.
+            LakestateError: The program cannot run, or the job failed with this error.
         """
         begun = time.monotonic()
         client, name = self.start(job_name)
@@ -268,7 +269,7 @@ class StreamExecutionEnvironment(Unlike):
         return JobClient(*self.start(job_name))
 
     def start(self, job_name: str | None) -> tuple[SparkJobClient, str]:
-        """Starts the program; returns the job as Spark runs it, and its name."""
+        """Starts the program; returns the client of the Spark job, and the job's name."""
         job = self.build_job(job_name)
         self._said.clear()
         settings = self._configuration
@@ -283,7 +284,7 @@ class StreamExecutionEnvironment(Unlike):
         return client, job.name
 
     def build_job(self, job_name: str | None = None) -> StreamJob:
-        """Returns the job that `execute` would start, for a look at it.
+        """Returns the job that `execute` would start, for inspection.
 
         Raises:
             JobDefinitionError: The program cannot run as one job.
@@ -319,7 +320,7 @@ def _gives_time(strategy: WatermarkStrategy) -> bool:
 
 
 def _name_of(name: str) -> str:
-    """Returns a job's name as folders have it."""
+    """Returns a job's name in a form that fits a folder name."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "job"
 
 
@@ -327,22 +328,22 @@ def _temporary_root() -> str:
     root = tempfile.mkdtemp(prefix="lakestate-")
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     warnings.warn(
-        "The job has no state root: its state lies in a temporary folder, and goes with this process. "
-        "env.set_state_root(path), or the setting execution.checkpointing.dir, keeps it.",
+        "The job has no state root: its state is in a temporary folder, which is deleted when this process ends. "
+        "To keep it, call env.set_state_root(path), or set execution.checkpointing.dir.",
         stacklevel=authors_level(),
     )
     return root
 
 
 def _warn_of_generated(job: StreamJob, sinks: int) -> None:
-    """Warns of what a program of another shape would not find again."""
+    """Warns of operators with state, and sinks, that have no uid: a changed program would not find them again."""
     nameless = [node.uid for node in job.operators if node.generated_uid and node.states]
     if nameless or sinks:
-        found = [*([f"operators with state ({', '.join(nameless)})"] if nameless else [])]
-        found += [f"{sinks} sink(s)"] if sinks else []
+        parts = [*([f"operators with state ({', '.join(nameless)})"] if nameless else [])]
+        parts += [f"{sinks} sink(s)"] if sinks else []
         warnings.warn(
-            f"{' and '.join(found)} of job {job.name!r} have no uid, and are called after their place. "
-            "Call .uid('...') behind them: a program of another shape will not find their state and output.",
+            f"{' and '.join(parts)} of job {job.name!r} have no uid, and are named after their place. "
+            "Call .uid('...') on each of them: a changed program will not find their state and output.",
             stacklevel=authors_level(),
         )
 

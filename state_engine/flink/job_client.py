@@ -1,4 +1,4 @@
-"""`JobClient`, by PyFlink's name: a program that `execute_async` has started."""
+"""`JobClient`, with PyFlink's name: a program that `execute_async` has started."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class JobStatus(Enum):
-    """Where a job stands. Here it is created, runs, and then is finished, failed or canceled."""
+    """The status of a job. Jobs here use only CREATED, RUNNING, and then FINISHED, FAILED or CANCELED."""
 
     CREATED = 0
     RUNNING = 1
@@ -28,20 +28,20 @@ class JobStatus(Enum):
     RECONCILING = 9
 
     def is_globally_terminal_state(self) -> bool:
-        """Says whether the job has ended for good."""
+        """Returns whether the job has ended for good."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Says whether the job has ended."""
+        """Returns whether the job has ended."""
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED
 
 
 class CompletableFuture(Generic[T]):
-    """What a method of `JobClient` comes to; PyFlink's class of the same name.
+    """The future result of a method of `JobClient`; PyFlink's class of the same name.
 
     Args:
-        wait: Gives the result, or raises what came in its stead.
-        is_done: Whether that would return at once.
+        wait: Waits for the result and returns it, or raises the error.
+        is_done: Whether `wait` would return at once.
     """
 
     def __init__(self, wait: Callable[[], T], is_done: Callable[[], bool]) -> None:
@@ -50,19 +50,19 @@ class CompletableFuture(Generic[T]):
 
     @classmethod
     def completed(cls, value: T) -> "CompletableFuture[T]":
-        """Returns one that is done."""
+        """Returns a future that is done."""
         return cls(lambda: value, lambda: True)
 
     def done(self) -> bool:
-        """Says whether the result is there, or what came in its stead."""
+        """Returns whether there is a result or an error."""
         return self._is_done()
 
     def result(self) -> T:
-        """Waits for the result; raises what came in its stead."""
+        """Waits for the result and returns it, or raises the error."""
         return self._wait()
 
     def exception(self) -> BaseException | None:
-        """Returns what came in place of a result; None if there is one, or nothing yet."""
+        """Returns the error; None if there is a result, or nothing yet."""
         if not self._is_done():
             return None
         try:
@@ -72,7 +72,7 @@ class CompletableFuture(Generic[T]):
         return None
 
     def cancel(self) -> bool:
-        """Returns False: what waits for a job does not stop it. `JobClient.cancel()` does."""
+        """Returns False: a future does not stop its job. `JobClient.cancel()` does."""
         return False
 
     def cancelled(self) -> bool:
@@ -84,7 +84,7 @@ class JobClient(Unlike):
     """A running job; PyFlink's class of the same name.
 
     Args:
-        client: The job as Spark runs it.
+        client: The client of the Spark job.
         name: The job's name.
     """
 
@@ -92,22 +92,22 @@ class JobClient(Unlike):
 
     def __init__(self, client: SparkJobClient, name: str) -> None:
         self.client = client
-        """The same job as `state_engine.spark.JobClient`, which tells of its epochs and takes checkpoints too."""
+        """The same job as `state_engine.spark.JobClient`, which also reports epochs and takes checkpoints."""
         self._name = name
         self._begun = time.monotonic()
 
     def get_job_id(self) -> str:
-        """Returns the name of the job, under which its state lies."""
+        """Returns the name of the job, under which its state is stored."""
         return self._name
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """Returns where the job stands."""
+        """Returns the status of the job."""
         return CompletableFuture.completed(JobStatus[self.client.state])
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Returns what the job comes to; waiting for it raises what the job failed with.
+        """Returns the future result of the job; its `result()` raises the error with which the job failed.
 
-        A job that was canceled has a result as well.
+        A canceled job has a result too.
         """
 
         def wait() -> JobExecutionResult:
@@ -117,7 +117,7 @@ class JobClient(Unlike):
         return CompletableFuture(wait, lambda: self.client.state not in ("CREATED", "RUNNING"))
 
     def cancel(self) -> CompletableFuture[None]:
-        """Ends the job behind the epoch at hand; its checkpoints stay or go as its `CheckpointConfig` says."""
+        """Ends the job after the current epoch; `CheckpointConfig` decides whether checkpoints are kept or deleted."""
         self.client.cancel()
         return CompletableFuture.completed(None)
 
@@ -133,11 +133,11 @@ class JobClient(Unlike):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Stops the job with a savepoint of what it has come to, whose id is returned; if that fails it runs on.
+        """Stops the job with a savepoint of its last state, and returns the savepoint's id; if that fails, it runs on.
 
         Args:
             advance_to_end_of_event_time: End the input first, so that every event-time timer fires.
-            savepoint_directory: Not to be given.
+            savepoint_directory: Must be None.
 
         Raises:
             UnsupportedMethodError: A directory was given.
@@ -150,8 +150,8 @@ class JobClient(Unlike):
 def _refuse_directory(savepoint_directory: str | None) -> None:
     if savepoint_directory is not None:
         raise UnsupportedMethodError(
-            f"savepoint_directory={savepoint_directory!r}: savepoints lie in the job's folder below the state root.",
-            action="Leave it out. A canonical savepoint is one that can be taken elsewhere.",
+            f"savepoint_directory={savepoint_directory!r}: savepoints are in the job's folder below the state root.",
+            action="Remove it. To move a savepoint elsewhere, take a canonical one.",
         )
 
 

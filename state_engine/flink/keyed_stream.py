@@ -1,4 +1,4 @@
-"""`KeyedStream` and `WindowedStream`, by PyFlink's names and methods."""
+"""`KeyedStream` and `WindowedStream`, with PyFlink's names and methods."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class KeyedStream(DataStream):
     """Elements partitioned by key; PyFlink's class of the same name.
 
-    What concerns elements and not keys, `union`, `project`, `print` and sinks, goes by the stream in front of `key_by`.
+    Methods that concern elements and not keys (`union`, `project`, `print`, sinks) work on the stream before `key_by`.
     """
 
     _not_there = KEYED_STREAM
@@ -42,47 +42,47 @@ class KeyedStream(DataStream):
         self.key = key
 
     def map(self, func: MapFunction | Callable[[Any], Any], output_type: Any = None) -> DataStream:
-        """Makes one element of each, with the state of its key."""
+        """Makes one element from each element, with the state of its key."""
         return self._keyed("map", MapAdapter(func), output_type_of(output_type))
 
     def flat_map(self, func: FlatMapFunction | Callable[[Any], Any], output_type: Any = None) -> DataStream:
-        """Makes any number of elements of each, with the state of its key."""
+        """Makes any number of elements from each element, with the state of its key."""
         return self._keyed("flat_map", FlatMapAdapter(func), output_type_of(output_type))
 
     def filter(self, func: FilterFunction | Callable[[Any], Any]) -> DataStream:
-        """Keeps the elements for which the function says so."""
+        """Keeps the elements for which the function returns a true value."""
         return self._keyed("filter", FilterAdapter(func), self._node.type)
 
     def reduce(self, func: ReduceFunction | Callable[[Any, Any], Any]) -> DataStream:
-        """Reduces the elements of each key, and gives for each what they come to so far."""
+        """Reduces the elements of each key, and gives for each element the result so far."""
         columns = self._node.columns("reduce()")
         return self._keyed("reduce", ReduceAdapter(func, columns), self._node.type)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Gives for each element its key's first one, with the sum of a field so far."""
+        """Gives for each element its key's first element, with the sum of a field so far."""
         return self._running("sum", position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """Gives for each element its key's first one, with the least value of a field so far."""
+        """Gives for each element its key's first element, with the smallest value of a field so far."""
         return self._running("min", position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """Gives for each element its key's first one, with the largest value of a field so far."""
+        """Gives for each element its key's first element, with the largest value of a field so far."""
         return self._running("max", position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """Gives for each element the one of its key with the least value of a field so far."""
+        """Gives for each element the element of its key with the smallest value of a field so far."""
         return self._running("min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """Gives for each element the one of its key with the largest value of a field so far."""
+        """Gives for each element the element of its key with the largest value of a field so far."""
         return self._running("max_by", position_to_max_by)
 
     def process(self, func: Any, output_type: Any = None) -> DataStream:
         """Applies a `KeyedProcessFunction`.
 
         Raises:
-            JobDefinitionError: It is none.
+            JobDefinitionError: The function is no `KeyedProcessFunction`.
         """
         if not isinstance(func, KeyedProcessFunction):
             raise JobDefinitionError(
@@ -95,7 +95,7 @@ class KeyedStream(DataStream):
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> "WindowedStream":
-        """Puts every `size` elements of a key into a window; `slide` elements lie between the starts of two."""
+        """Puts every `size` elements of a key into a window; a new window starts every `slide` elements."""
         return self.window(count_windows(size, slide))
 
     def key_by(self, key_selector: Selector, key_type: Any = None) -> "KeyedStream":
@@ -110,11 +110,11 @@ class KeyedStream(DataStream):
         return self._then(KeyedNode(verb, (self._node,), type_, function=function, key=self.key))
 
     def add_operator(self, adapter: Any, output_type: Any, uid: str | None) -> DataStream:
-        """Applies windows."""
+        """Adds the operator of a window function."""
         stream = self._keyed(adapter.verb, adapter, output_type_of(output_type))
         return stream if uid is None else stream.uid(uid)
 
-    # PyFlink refuses these on a keyed stream as well.
+    # PyFlink refuses these on a keyed stream too.
 
     def _no_operator(self, *_: Any, **__: Any) -> NoReturn:
         raise JobDefinitionError(
@@ -128,14 +128,14 @@ class KeyedStream(DataStream):
 
     def _keeps_partitioning(self) -> NoReturn:
         raise JobDefinitionError(
-            "A keyed stream is partitioned by its key.", action="Call shuffle(), rebalance() … in front of key_by()."
+            "A keyed stream is partitioned by its key.", action="Call shuffle(), rebalance() … before key_by()."
         )
 
     shuffle = rescale = rebalance = forward = _keeps_partitioning
 
 
 class AllWindowedStream(windows_of_all.AllWindowedStream[DataStream], Unlike):
-    """Elements partitioned by window alone; PyFlink's class of the same name."""
+    """Elements partitioned only by window; PyFlink's class of the same name."""
 
     _not_there = WINDOWED_STREAM
 
@@ -144,7 +144,7 @@ class AllWindowedStream(windows_of_all.AllWindowedStream[DataStream], Unlike):
         columns = node.columns("window_all()")
         if ALL in map(str.lower, columns.names):
             raise JobDefinitionError(
-                f"window_all() of a stream with a field {ALL!r}.", action="Give the field another name in front."
+                f"window_all() of a stream with a field {ALL!r}.", action="Rename the field before window_all()."
             )
         everything = KeyedStream(data_stream.get_execution_environment(), node, Key((ALL,), is_all=True))
         super().__init__(

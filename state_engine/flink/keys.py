@@ -1,7 +1,7 @@
-"""From PyFlink's key selectors to key columns.
+"""Converts PyFlink's key selectors to key columns.
 
-A selector that only picks fields costs nothing: it is called once, with a stand-in that notes what it reads, and the
-fields become the key columns. Any other selector runs for each record, and what it gives becomes columns.
+A selector that only picks fields costs nothing: it is called once, with a placeholder that records which fields it
+reads, and these become the key columns. Any other selector runs for each record, and its result becomes columns.
 """
 
 import dis
@@ -27,10 +27,10 @@ class Key:
 
     Attributes:
         names: The key columns.
-        selector: What computes them; None where they are fields of the elements.
-        computed: The columns that it computes, and how its result holds them.
-        given: The same with the names that the fields of its result have.
-        is_all: Whether all elements have one key, whose column no element has.
+        selector: The function that computes them; None if they are fields of the elements.
+        computed: The columns that the selector computes, and how its result holds them.
+        given: The same columns, with the names of the fields in the selector's result.
+        is_all: Whether all elements have the same key, in a column that no element has.
     """
 
     names: tuple[str, ...]
@@ -41,12 +41,12 @@ class Key:
 
 
 def key_of(selector: Selector, key_type: Any, columns: StructType) -> Key:
-    """Returns the key that a selector gives.
+    """Returns the key that a selector defines.
 
     Args:
-        selector: The author's.
-        key_type: Its type, if the author declared it.
-        columns: Those of the elements.
+        selector: The author's selector.
+        key_type: Type of its result, if the author declared it.
+        columns: Columns of the elements.
 
     Raises:
         JobDefinitionError: The selector computes something, and its type is not declared.
@@ -67,7 +67,7 @@ def key_of(selector: Selector, key_type: Any, columns: StructType) -> Key:
     if declared is None:
         raise JobDefinitionError(
             "key_by() got a selector that does more than pick fields of an element, and no key_type.",
-            action="Declare what it gives: key_by(selector, key_type=Types.INT()).",
+            action="Declare the type of the key: key_by(selector, key_type=Types.INT()).",
         )
     if len(declared.types) == 1 and not isinstance(declared.carrier, Bare):
         raise JobDefinitionError("key_by() got a key of one field.", action="Let the selector return the bare value.")
@@ -80,12 +80,12 @@ def _types_of(names: tuple[str, ...], columns: StructType) -> tuple[Any, ...]:
 
 
 def _free_names(key: StructType, columns: StructType) -> tuple[str, ...]:
-    """Names for computed key columns: `key`, or those of its fields behind `key_`; state tables have them too."""
-    wanted = ["key"] if isinstance(key.carrier, Bare) else [f"key_{name}" for name in key.names]
-    taken = {name.lower() for name in columns.names} | RESERVED
+    """Returns names for computed key columns: `key`, or `key_` and the field's name. State tables have them too."""
+    default_names = ["key"] if isinstance(key.carrier, Bare) else [f"key_{name}" for name in key.names]
+    used = {name.lower() for name in columns.names} | RESERVED
     free = []
-    for name in wanted:
-        while name.lower() in taken:
+    for name in default_names:
+        while name.lower() in used:
             name += "_"
         free.append(name)
     return tuple(free)
@@ -95,7 +95,7 @@ def _free_names(key: StructType, columns: StructType) -> tuple[str, ...]:
 
 
 class _NotPicked(Exception):
-    """The selector does something else with the element."""
+    """The selector does more with the element than pick fields."""
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
@@ -106,14 +106,14 @@ _COMPARED = ("__eq__", "__ne__", "__hash__", "__bool__", "__str__", "__repr__", 
 
 
 class _Field:
-    """Stands for a field of an element; everything but handing it on is refused."""
+    """Placeholder for a field of an element; a selector may only return it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class _Element:
-    """Stands for an element."""
+    """Placeholder for an element."""
 
     def __init__(self, columns: StructType) -> None:
         object.__setattr__(self, "_columns", columns)
@@ -146,28 +146,28 @@ def _picked(selector: Selector, columns: StructType) -> tuple[str, ...] | None:
     element = _Field(columns.names[0]) if bare else _Element(columns)
     try:
         key = call(element)
-    except Exception:  # it does what a field cannot do
+    except Exception:  # the selector does something that a placeholder does not support
         return None
     if bare:
         return (columns.names[0],) if key is element else None
-    found = key if type(key) is tuple else (key,)
-    if not all(type(field) is _Field for field in found) or (type(key) is tuple and len(key) == 1):
+    fields = key if type(key) is tuple else (key,)
+    if not all(type(field) is _Field for field in fields) or (type(key) is tuple and len(key) == 1):
         return None
-    names = tuple(object.__getattribute__(field, "name") for field in found)
+    names = tuple(object.__getattribute__(field, "name") for field in fields)
     return names if len(set(names)) == len(names) else None
 
 
 def _only_picks(call: Any) -> bool:
-    """Says whether a function goes one way for every element, and calls nothing that might not."""
+    """Returns whether a function has one code path for all elements, and makes no calls that might branch."""
     if isinstance(call, (itemgetter, attrgetter)):
         return True
     code: Any = getattr(getattr(call, "__func__", call), "__code__", None)
     if not isinstance(code, CodeType) or code.co_exceptiontable:
         return False
-    ways = {*dis.hasjrel, *dis.hasjabs}
+    jumps = {*dis.hasjrel, *dis.hasjabs}
     for instruction in dis.get_instructions(code):
         name = instruction.opname
-        if instruction.opcode in ways or name.startswith(("CALL", "YIELD", "STORE_ATTR", "STORE_GLOBAL", "IS_OP")):
+        if instruction.opcode in jumps or name.startswith(("CALL", "YIELD", "STORE_ATTR", "STORE_GLOBAL", "IS_OP")):
             return False
     return True
 

@@ -1,6 +1,6 @@
-"""What a program has said so far: a graph that `execute` makes a job of.
+"""The graph of a program's calls so far; `execute` makes a job from it.
 
-PyFlink's streams are told their uid, name and parallelism after they were made, so nothing is built before the end.
+In PyFlink the uid, name and parallelism of a stream are set after it is created, so nothing is built before the end.
 """
 
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from state_engine.flink.keys import Key
 
 @dataclass(eq=False)
 class SinkEntry:
-    """A sink on a stream, or what makes one for a job.
+    """A sink on a stream, or a callable that makes a sink for a job.
 
-    `quiet` ones need no uid, because nobody looks for their output.
+    A `quiet` sink needs no uid, because its output is not looked up later.
     """
 
     node: "Node"
@@ -31,13 +31,13 @@ class Node:
     """One transformation.
 
     Attributes:
-        verb: What the author called.
-        inputs: The nodes in front.
-        type: Of its elements; None where the author has not declared it.
+        verb: The method that the author called.
+        inputs: The upstream nodes.
+        type: Type of its elements; None if the author has not declared it.
         uid: Stable name of the operator, if it is one.
-        name: For messages.
-        non_parallel: Whether it asks for one subtask.
-        chains_off: Whether it may run in one operator with what is behind it.
+        name: Name for messages.
+        non_parallel: Whether it requires one subtask.
+        chains_off: Whether the next node may run in the same operator.
     """
 
     verb: str
@@ -55,20 +55,20 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.verb}() {self.uid or self.name!r}" if self.uid or self.name else f"{self.verb}()"
 
     def columns(self, wanted_by: str) -> StructType:
         """Returns the columns of its elements.
 
         Raises:
-            JobDefinitionError: They are not known.
+            JobDefinitionError: The type is not declared.
         """
         if self.type is None:
             raise JobDefinitionError(
                 f"{self.label} has no output_type, and {wanted_by} needs one: nothing is pickled here.",
                 action="Declare it: output_type=Types.STRING(), Types.TUPLE([...]), Types.ROW_NAMED([...], [...]). "
-                "It may be missing only where map, flat_map or filter follows, which run in the same operator.",
+                "It may be missing only if map, flat_map or filter follows, which run in the same operator.",
             )
         return columns_of_type(self.type)
 
@@ -120,11 +120,11 @@ class SideNode(Node):
 
 @dataclass(eq=False)
 class StatelessNode(Node):
-    """`map`, `flat_map`, `filter` and `process` on a stream without key.
+    """`map`, `flat_map`, `filter` and `process` on a stream without a key.
 
     Attributes:
         function: A `ProcessFunction`, or an adapter.
-        chains_on: Whether it may run in one operator with what is in front of it.
+        chains_on: Whether it may run in the operator of the node before it.
     """
 
     function: Any = None
@@ -133,7 +133,7 @@ class StatelessNode(Node):
 
 @dataclass(eq=False)
 class KeyedNode(Node):
-    """A function, or windows, behind `key_by`."""
+    """A function, or windows, after `key_by`."""
 
     function: Any = None
     key: Key | None = None
@@ -141,7 +141,7 @@ class KeyedNode(Node):
 
 @dataclass(eq=False)
 class TwoInputNode(Node):
-    """A function of two inputs, each with its key or without one."""
+    """A function of two inputs, each with or without a key."""
 
     function: Any = None
     keys: tuple[Key | None, Key | None] = (None, None)
@@ -149,7 +149,7 @@ class TwoInputNode(Node):
 
 @dataclass(eq=False)
 class BroadcastProcessNode(Node):
-    """A function beside a broadcast stream, which is the second input and is kept in states."""
+    """A function with a broadcast stream as second input, which is kept in broadcast states."""
 
     function: Any = None
     key: Key | None = None

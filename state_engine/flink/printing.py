@@ -12,11 +12,11 @@ from state_engine.spark.graph.sinks import EpochId, ForeachEpochSink
 class Printing:
     """Prints the elements of an epoch when it is sealed.
 
-    It is one sink, however many subtasks the operator in front has: lines have no number of a subtask in front.
+    It is one sink for all subtasks of the upstream operator, so lines do not start with a subtask number.
 
     Args:
-        columns: Of the elements.
-        identifier: Stands in front of each line, with `> `.
+        columns: Columns of the elements.
+        identifier: Prefix of each line, followed by `> `.
     """
 
     def __init__(self, columns: StructType, identifier: str | None) -> None:

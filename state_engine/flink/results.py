@@ -1,4 +1,4 @@
-"""What a program gets back: the result of a job, and the elements of a stream."""
+"""The results of a program: that of a job, and the elements of a stream."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -22,10 +22,10 @@ _POLL_S = 0.05
 
 
 class JobExecutionResult:
-    """What is known of a job that has ended; PyFlink's class of the same name, without accumulators.
+    """The result of a job that has ended; PyFlink's class of the same name, without accumulators.
 
     Args:
-        job_id: Its name.
+        job_id: The name of the job.
         net_runtime: How long it ran, in ms.
     """
 
@@ -34,7 +34,7 @@ class JobExecutionResult:
         self._net_runtime = net_runtime
 
     def get_job_id(self) -> str:
-        """Returns the name of the job, under which its state lies."""
+        """Returns the name of the job, under which its state is stored."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
@@ -52,7 +52,7 @@ class JobExecutionResult:
 class CloseableIterator:
     """Elements of a running job, as its epochs are sealed; PyFlink's class of the same name.
 
-    Raises what the job failed with. Closing it stops the job.
+    If the job fails, the iterator raises the job's error. Closing the iterator stops the job.
     """
 
     def __init__(self, client: "JobClient", sink: "Collecting", columns: StructType) -> None:
@@ -64,8 +64,8 @@ class CloseableIterator:
     def _collected(self) -> Iterator[Any]:
         last, ended = -1, False
         while not ended:
-            ended = self._client.await_termination(_POLL_S)  # then one more look: the last epoch may just have come
-            # Of this run alone: a start hands on once more what the run before it may not have handed on.
+            ended = self._client.await_termination(_POLL_S)  # if so, look once more: the last epoch may just have come
+            # Only epochs of this run: a start delivers again what the run before it may not have delivered.
             sealed = [summary.epoch for summary in self._client.epochs_after(last)]
             tables = {id_.epoch: table for id_, table in self._sink.epochs().items()}
             for epoch in sealed:
@@ -81,7 +81,7 @@ class CloseableIterator:
         return next(self._elements)
 
     def next(self) -> Any:
-        """Returns the next element; raises StopIteration behind the last one."""
+        """Returns the next element; raises StopIteration after the last one."""
         return next(self)
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class CloseableIterator:
 
 
 class Collecting:
-    """The memory in which a job leaves its elements; of one name for one job, which knows its sinks by name."""
+    """The memory sink that collects a job's elements. Its name is fixed per job, as a job identifies sinks by name."""
 
     def __init__(self) -> None:
         self._sink: MemorySink | None = None
@@ -112,16 +112,16 @@ class Collecting:
         return self._sink
 
     def epochs(self) -> dict[EpochId, pa.Table]:
-        """Returns what there is, by epoch."""
+        """Returns the collected elements, by epoch."""
         return {} if self._sink is None else self._sink.epochs
 
     def drop(self, epoch: int) -> None:
-        """Drops what the epochs up to one have left."""
+        """Drops the elements of all epochs up to this one."""
         if self._sink is not None:
             self._sink.remove(lambda id_: id_.epoch <= epoch)
 
     def clear(self) -> None:
-        """Drops it."""
+        """Drops all elements."""
         if self._sink is not None:
             self._sink.clear()
 

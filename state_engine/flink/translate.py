@@ -1,4 +1,4 @@
-"""From what a program said to a job of operators."""
+"""Translates the graph of a program to a job of operators."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -44,8 +44,8 @@ class Translation:
     """Builds one job.
 
     Args:
-        job: It, without operators.
-        session: Spark's, for collections.
+        job: The job, without operators.
+        session: The Spark session, for collections.
         said: The operators and sinks of the program, in order.
     """
 
@@ -82,19 +82,19 @@ class Translation:
 
     @property
     def nameless_sinks(self) -> int:
-        """How many sinks have no uid, and ought to."""
+        """The number of sinks that should have a uid and have none."""
         return sum(1 for entry in self._sinks if entry.uid is None and not entry.quiet)
 
     def _check_parallelism(self, node: Node) -> None:
         parallelism = self._job.settings.parallelism
         if node.non_parallel and parallelism != 1:
             raise JobDefinitionError(
-                f"{node.label} asks for one subtask, and the job has {parallelism} of each operator.",
+                f"{node.label} asks for one subtask, but the job has {parallelism} of each operator.",
                 action="Run the program with env.set_parallelism(1), or key by a constant.",
             )
 
     def _chained_to(self, node: Node) -> StatelessNode | None:
-        """Returns the one consumer in whose operator a node runs; None if it ends its operator."""
+        """Returns the only consumer of a node if both run in one operator; None if the node ends its operator."""
         consumers = [one for one in self._consumers[node] if not isinstance(one, SideNode)]
         if not isinstance(node, OPERATORS) or len(consumers) != 1 or node in self._with_sink or not node.chains_off:
             return None
@@ -102,7 +102,7 @@ class Translation:
         return consumer if isinstance(consumer, StatelessNode) and _may_follow(consumer) else None
 
     def _stream(self, node: Node) -> DataStream:
-        """Returns the stream behind a node, or behind the operator in which it runs."""
+        """Returns the output stream of a node, or of the operator in which the node runs."""
         while (consumer := self._chained_to(node)) is not None:
             node = consumer
         if node not in self._streams:
@@ -118,16 +118,16 @@ class Translation:
         if node in self._with_sink:
             return stream.add_operator("process", MapAdapter(itself), node.columns("a sink"), None)
         if stream.reads_source and not isinstance(node, BroadcastNode) and self._readers(node) > 1:
-            return stream.add_operator("process", MapAdapter(itself), node.columns("who reads it"), None)
+            return stream.add_operator("process", MapAdapter(itself), node.columns("its reader"), None)
         return stream
 
     def _readers(self, node: Node) -> int:
-        """Returns how many read a node; those behind `broadcast()` read what is in front of it."""
+        """Returns the number of readers of a node; those after `broadcast()` count as readers of the node before it."""
         consumers = self._consumers[node]
         return sum(self._readers(one) if isinstance(one, BroadcastNode) else 1 for one in consumers)
 
     def _task(self, node: Node) -> DataStream:
-        """Adds the operator that ends with a node; says with what it may not share a task."""
+        """Adds the operator that ends with a node, and sets whether it may share a task with its neighbours."""
         links = self._links(node)
         stream = self._operator(links)
         if not node.chains_off:
@@ -136,20 +136,20 @@ class Translation:
         return stream.start_new_chain() if isinstance(first, StatelessNode) and not first.chains_on else stream
 
     def _links(self, node: Node) -> list[Node]:
-        """Returns the nodes that run in the operator which ends with one."""
+        """Returns the nodes that run in the operator that ends with this node."""
         links = [node]
         while isinstance(links[0], StatelessNode) and self._chained_to(links[0].inputs[0]) is links[0]:
             links.insert(0, links[0].inputs[0])
         return links
 
     def _operator(self, links: list[Node]) -> DataStream:
-        """Adds the operator that runs these nodes, one behind the other."""
+        """Adds the operator that runs these nodes as a chain."""
         first, node = links[0], links[-1]
         functions = [link.function for link in links]  # type: ignore[attr-defined]
         if isinstance(first, TwoInputNode) and first.verb != "process":
             functions[0] = CO_ADAPTERS[first.verb](first.function)
         function = functions[0] if len(functions) == 1 else ChainAdapter(functions)
-        output = node.columns("what comes behind it")
+        output = node.columns("the next operator or sink")
         if isinstance(first, BroadcastProcessNode):
             return self._beside_broadcast(first, output)
         if isinstance(first, TwoInputNode):
@@ -187,8 +187,8 @@ class Translation:
         visible, computed = stream.columns, key.computed
         if key.is_all:
             everything = stream.with_column(ALL, "cast(null as boolean)")
-            held = StructType(everything.columns.names, everything.columns.types, carrier=Leading(visible))
-            return everything.returns(held).key_by(ALL)
+            record_type = StructType(everything.columns.names, everything.columns.types, carrier=Leading(visible))
+            return everything.returns(record_type).key_by(ALL)
         if computed is None:
             return stream.key_by(*key.names)
         made = extended(visible, computed)
@@ -212,25 +212,25 @@ class Translation:
 
 
 def _may_follow(node: StatelessNode) -> bool:
-    """Says whether a function may run behind another one in one operator: not one that has states or checkpoints."""
+    """Returns whether a function may be chained to another: not `process`, a chain's start, or one with checkpoints."""
     authors = authors_function(node.function)
     has_own_life = isinstance(authors, (CheckpointedFunction, CheckpointListener))
     return node.verb != "process" and node.chains_on and not has_own_life
 
 
 def _reachable(nodes: Iterable[Node]) -> list[Node]:
-    """Returns nodes and all in front of them, these first."""
-    found: dict[Node, None] = {}
+    """Returns nodes and all their upstream nodes, upstream nodes first."""
+    ordered: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
-        if node not in found:
+        if node not in ordered:
             for upstream in node.inputs:
                 visit(upstream)
-            found[node] = None
+            ordered[node] = None
 
     for node in nodes:
         visit(node)
-    return list(found)
+    return list(ordered)
 
 
 __all__ = ["Translation"]

@@ -1,4 +1,4 @@
-"""The birth id of a job's log: which log it is, whatever its numbers are.
+"""The birth id of a job's log: it tells logs apart that use the same numbers.
 
 A log that begins anew under the same root and name counts its generations from 1 again, and its sinks have seen these
 numbers. So each log has an id of its own, and each commit to a sink's table records it (docs/formats/birth.md).
@@ -9,11 +9,11 @@ from state_engine.log.envelope import seal, unseal
 from state_engine.serialization.column import Record
 
 BIRTH_FORMAT = "lakestate.birth"
-_DIGITS = 15  # 60 bits: a transaction's version is a signed number of 64
+_DIGITS = 15  # 60 bits: a transaction's version is a signed 64-bit number
 
 
 class Birth(Record, frozen=True, kw_only=True):
-    """A log's id: 32 hex digits, given once, by the first start (`born_at`, ms) that knows of such ids."""
+    """A log's id: 32 hex digits, given once, by the first start (at `born_at`, ms) of a release that has such ids."""
 
     job: str
     birth_id: str

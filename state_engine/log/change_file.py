@@ -48,7 +48,7 @@ Part = bytes | pa.Buffer
 
 
 class ChangeFileHeader(Record, frozen=True, kw_only=True):
-    """Who wrote a change file."""
+    """The attempt that wrote a change file."""
 
     job: str
     generation: int
@@ -60,7 +60,7 @@ class ChangeFileHeader(Record, frozen=True, kw_only=True):
 
 
 class Footer(Record, frozen=True, kw_only=True):
-    """Index of a change file. `prologue` is the checksum of everything in front of the first section."""
+    """Index of a change file. `prologue` is the checksum of everything before the first section."""
 
     prologue: str
     codec: Codec
@@ -83,13 +83,13 @@ def encode_change_file(
     """Encodes the changes of one subtask.
 
     Args:
-        header: Who writes.
+        header: The attempt that writes.
         states: Rows per state in the columns of `log.ops.log_schema`, sorted by key group. Empty tables are left out.
         codec: Compression of the Arrow buffers.
-        block_rows: A section ends at the first border of key groups at or behind this many rows.
+        block_rows: A section ends at the first border of key groups at or after this number of rows.
 
     Returns:
-        The file in parts (written one behind the other, never copied together), its sections, its checksum
+        The file in parts (to write one after the other, never copied together), its sections, its checksum
         (`xxh3:` and 32 hex digits) and its length in bytes.
 
     Raises:
@@ -133,8 +133,8 @@ def decode_section(data: bytes, section: Section, *, path: str = "") -> pa.Table
     where = f"section {section.name!r} at offset {section.offset} of {path or 'a change file'}"
     if len(data) != section.length:
         raise DamagedFileError(f"{where} has {len(data)} bytes, expected {section.length}.", action=_REMEDY)
-    if section.checksum and (found := checksum_of(data)) != section.checksum:
-        raise DamagedFileError(f"{where} has the checksum {found}, expected {section.checksum}.", action=_REMEDY)
+    if section.checksum and (actual := checksum_of(data)) != section.checksum:
+        raise DamagedFileError(f"{where} has the checksum {actual}, expected {section.checksum}.", action=_REMEDY)
     try:
         options = pa.ipc.IpcReadOptions(use_threads=len(data) >= _WORTH_THREADS)
         with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
@@ -154,7 +154,7 @@ def read_state(
     Fetches exactly the sections that overlap, one call each; nothing else of the file is read or checked.
 
     Args:
-        fetch: Returns (offset, length) of the file; `storage.get_range` with the path filled in.
+        fetch: Returns the bytes at (offset, length) of the file; `storage.get_range` with the path filled in.
         handle: The file, as the manifest names it.
         state: The state's `schema_id` or its name.
         first: Lowest key group.
@@ -165,7 +165,7 @@ def read_state(
 
     Raises:
         DamagedFileError: a section is not what the handle says.
-        ValueError: the name stands for states of several schemas; ask by `schema_id`.
+        ValueError: several schemas have the name; ask by `schema_id`.
     """
     tables = []
     for section in _sections_of(handle, state):
@@ -177,8 +177,8 @@ def read_state(
             start, stop = np.searchsorted(groups, first, side="left"), np.searchsorted(groups, last, side="right")
             table = table.slice(int(start), int(stop - start))
         tables.append(table)
-    found = pa.concat_tables(tables) if tables else None
-    return found if found is not None and found.num_rows else None
+    rows = pa.concat_tables(tables) if tables else None
+    return rows if rows is not None and rows.num_rows else None
 
 
 def verify_change_file(data: bytes, *, path: str = "") -> ChangeFile:
@@ -219,7 +219,7 @@ def checksum_of(*buffers: Part) -> str:
 
 def _prologue(header: ChangeFileHeader) -> bytes:
     body = msgspec.json.encode(header)
-    body += b" " * (-(_PROLOGUE.size + len(body)) % 8)  # sections begin at multiples of 8, as Arrow likes it
+    body += b" " * (-(_PROLOGUE.size + len(body)) % 8)  # sections begin at multiples of 8: Arrow's alignment
     return _PROLOGUE.pack(MAGIC, VERSION, len(body)) + body
 
 
@@ -268,7 +268,7 @@ def _sections_of(handle: StateHandle, state: str) -> list[Section]:
         return by_id
     by_name = [section for section in handle.sections if section.name == state]
     if len({section.schema_id for section in by_name}) > 1:
-        raise ValueError(f"{handle.path} holds several schemas of the name {state!r}; ask by schema_id.")
+        raise ValueError(f"{handle.path} holds several schemas with the name {state!r}; ask by schema_id.")
     return by_name
 
 

@@ -48,7 +48,7 @@ def decode_pin(data: bytes, *, path: str = "") -> StoredPin:
 
 
 class StoredSavepoint(NamedTuple):
-    """The metadata of a canonical savepoint and their hash: SHA-256 of the body as written, 64 hex digits."""
+    """The metadata of a canonical savepoint and its hash: SHA-256 of the body as written, 64 hex digits."""
 
     savepoint: CanonicalSavepoint
     hash: str
@@ -75,7 +75,7 @@ def decode_reference(data: bytes, *, path: str = "") -> SavepointReference:
 
 
 def is_reference(data: bytes) -> bool:
-    """Says whether a document is, by its name, a reference to a savepoint that lies elsewhere."""
+    """Returns whether a document is, by its format name, a reference to a savepoint that is stored elsewhere."""
     return data.startswith(f'{{"format":"{REFERENCE_FORMAT}"'.encode())
 
 

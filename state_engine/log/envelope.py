@@ -1,10 +1,10 @@
-"""The envelope of every JSON document: format, version and checksum around a body whose bytes are hashed as written.
+"""The envelope of every JSON document: format, version and checksum around a body, which is hashed as written.
 
 ```
 {"format":"lakestate.manifest","version":1,"checksum":"sha256:<64 hex>","body":{…}}
 ```
 
-The bytes are canonical: fields in this order, no white space outside the body, nothing behind the last brace. A
+The bytes are canonical: fields in this order, no white space outside the body, nothing after the last brace. A
 document that differs in a single byte is refused. See `docs/formats/manifest.md`.
 """
 
@@ -83,14 +83,14 @@ def unseal(
     digest = hashlib.sha256(body).hexdigest()
     if data != _assemble(name, VERSION, f"sha256:{digest}", body):
         raise damaged(
-            f"{where} fails its checksum: {envelope.checksum} is claimed, sha256:{digest} found.", action=remedy
+            f"{where} fails its checksum: it claims {envelope.checksum}, its body has sha256:{digest}.", action=remedy
         )
     try:
         return msgspec.json.decode(body, type=kind), digest
     except UNDECODABLE as error:  # the checksum fits, so these bytes are what their writer meant
         raise UnsupportedVersionError(
-            f"{where} was written by another release: version {VERSION} of {name} as this release knows it does not "
-            f"allow it ({error}).",
+            f"{where} was written by another release: it is not allowed in version {VERSION} of {name} as this "
+            f"release knows it ({error}).",
             action="Use the release that wrote it, or a newer one.",
         ) from error
 

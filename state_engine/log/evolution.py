@@ -1,7 +1,8 @@
-"""A state whose type changed: may it, what the manifest keeps of it, and rows of the old type as rows of the new. Pure.
+"""Handles changed types of states: whether a change is allowed, what the manifest records, and how rows convert. Pure.
 
-The types that a state had form a line: `former[0] → former[1] → … → value`. Rows are converted step by step from where
-they were written, so that a field that was dropped and comes back is a new field, whether or not a fold lay between.
+The types that a state had form a line: `former[0] → former[1] → … → value`. Rows are converted step by step, from the
+type in which they were written. So a field that was dropped and comes back is a new field, whether or not a fold
+happened in between.
 """
 
 from typing import Any
@@ -29,9 +30,9 @@ def evolve(known: StateSchema, found: StateSchema, until: int) -> StateSchema:
     """Returns a known schema with the type that a state has now; settings of a time to live stay as they are.
 
     Args:
-        known: What the log has.
-        found: The same state as the code declares it, with what it says about earlier types.
-        until: The last epoch whose rows were written as `known` says.
+        known: The schema in the log.
+        found: The same state as the code declares it, with its declarations about earlier types.
+        until: The last epoch with rows that were written under `known`.
 
     Raises:
         StateTypeChangedError: Its values cannot become values of the new type, or something changed that has to stay.
@@ -47,17 +48,18 @@ def evolve(known: StateSchema, found: StateSchema, until: int) -> StateSchema:
         former = replace(former, by_function=True)
     else:
         try:
-            way = conversion(parse_ddl(known.value), parse_ddl(found.value), declared.aliases, declared.defaults)
+            converted = conversion(parse_ddl(known.value), parse_ddl(found.value), declared.aliases, declared.defaults)
         except IncompatibleTypesError as error:
             raise _changed(found, _spell(known, found, error), _ACTION) from None
-        former = replace(former, renamed=way.renamed, defaults=way.defaults)
+        former = replace(former, renamed=converted.renamed, defaults=converted.defaults)
     return replace(known, schema_id=found.schema_id, value=found.value, former=(*known.former, former))
 
 
 def dropped_fields(known: StateSchema, found: StateSchema) -> tuple[str, ...]:
-    """Returns the fields, by path, whose values nothing reads once a state has the type that the code declares.
+    """Returns the paths of the fields that nothing reads once a state has the type that the code declares.
 
-    None if the types have no way from one to the other (`evolve` says so), or the author's function is that way.
+    It returns no fields if one type cannot become the other (then `evolve` raises), or if the author's function
+    converts the values.
     """
     declared = found.declared or DeclaredChanges()
     if known.value == found.value or known.value in declared.migrates_from:
@@ -69,41 +71,44 @@ def dropped_fields(known: StateSchema, found: StateSchema) -> tuple[str, ...]:
 
 
 def is_migrated(known: StateSchema, found: StateSchema) -> bool:
-    """Says whether the author's function stands between two schemas: the next epoch then writes the whole state."""
+    """Returns whether the author's function converts between two schemas; the next epoch then writes the whole state.
+
+    If its shape, key, namespace or user key differs, the state is not migrated.
+    """
     declared = found.declared
     changed = known.schema_id != found.schema_id and not _what_has_to_stay(known, found)
     return changed and declared is not None and known.value in declared.migrates_from
 
 
 def reported(schema: StateSchema, known: StateSchema | None) -> StateSchema:
-    """Returns a schema as an ack has it: without what it says about earlier types once the log has its type.
+    """Returns a schema for an ack: without its declarations about earlier types, once the log has its type.
 
     Args:
         schema: As the code declares it.
-        known: What the log has, if it has the state.
+        known: The schema in the log, if the log has the state.
     """
-    is_there = known is not None and known.schema_id == schema.schema_id
-    return replace(schema, declared=None) if is_there and schema.declared is not None else schema
+    has_type = known is not None and known.schema_id == schema.schema_id
+    return replace(schema, declared=None) if has_type and schema.declared is not None else schema
 
 
 def types_of(schema: StateSchema) -> tuple[str, ...]:
-    """Returns all types that a state had, the present one last."""
+    """Returns all types that a state had, the current one last."""
     return (*(former.value for former in schema.former), schema.value)
 
 
 def fitted(source: StateSchema, now: StateSchema) -> StateSchema:
-    """Returns a state as it is now, for live rows as it was at another epoch: `convert_rows` of epoch 0 brings them.
+    """Returns the schema with which `convert_rows`, for epoch 0, converts live rows of another epoch to the type now.
 
-    Where the types that it had until then are the first of those that it has had since, the rows go the way that the
-    log's own rows went. Otherwise (another job, an abandoned generation) one step leads from the one type to the other,
-    as at a start whose code says nothing about earlier types.
+    If the types of `source` are the first of the types of `now`, the rows are converted step by step, as the log's own
+    rows were. Otherwise (another job, an abandoned generation) one step leads from the one type to the other, as at a
+    start with code that says nothing about earlier types.
 
     Args:
-        source: The state as it was where the rows are from.
-        now: The same state where they shall go.
+        source: The state at the epoch that the rows come from.
+        now: The same state where the rows will be written.
 
     Raises:
-        StateTypeChangedError: The values cannot become values of the type that it has now.
+        StateTypeChangedError: The values cannot become values of the type in `now`.
     """
     if source.schema_id == now.schema_id:
         return replace(now, former=())
@@ -112,19 +117,19 @@ def fitted(source: StateSchema, now: StateSchema) -> StateSchema:
         raise _changed(now, "; ".join(differences), _REMEDY)
     if since[: len(before)] != before:
         return evolve(replace(source, former=()), replace(now, former=()), ALL)
-    way = now.former[len(source.former) :]
-    if any(former.by_function for former in way):
+    steps = now.former[len(source.former) :]
+    if any(former.by_function for former in steps):
         raise _changed(
             now,
             f"a function has converted its values since from {source.value} to {now.value}, and the log does not "
             "have that function",
-            "Restore a savepoint that is younger than the conversion, or the whole job with code that converts.",
+            "Restore a savepoint that is newer than the conversion, or the whole job with code that converts.",
         )
-    return replace(now, former=tuple(replace(former, until=ALL) for former in way))
+    return replace(now, former=tuple(replace(former, until=ALL) for former in steps))
 
 
 def counts(schema: StateSchema, epoch: int) -> bool:
-    """Says whether rows of an epoch (or of a base of that epoch) are still part of the state."""
+    """Returns whether rows of an epoch (or of a base of that epoch) are still part of the state."""
     return not any(former.by_function and epoch <= former.until for former in schema.former)
 
 
@@ -134,10 +139,10 @@ def convert_rows(schema: StateSchema, rows: pa.Table, epoch: int) -> pa.Table:
     Args:
         schema: The state; rows of the epoch count (`counts`).
         rows: In the columns of the log.
-        epoch: The one in which they were written, or folded to a base: it says which type they have.
+        epoch: The one in which they were written, or folded to a base: it decides which type they should have.
 
     Raises:
-        StateTypeChangedError: They have another one.
+        StateTypeChangedError: They have another type.
     """
     steps = [former for former in schema.former if epoch <= former.until]
     types = [*(former.value for former in steps), schema.value]
@@ -152,7 +157,7 @@ def convert_rows(schema: StateSchema, rows: pa.Table, epoch: int) -> pa.Table:
             raise StateTypeChangedError(
                 f"State {schema.name!r} of operator {schema.uid!r} has rows of {from_arrow(column.type)} from epoch "
                 f"{epoch}, when its type was {types[0]}.",
-                action="Somebody else wrote them; restore an older checkpoint or savepoint.",
+                action="Another program wrote them; restore an older checkpoint or savepoint.",
             )
         column = column.cast(ddl_to_arrow(types[0]))  # another layout of the same type, such as large strings
     for former, new in zip(steps, types[1:], strict=True):

@@ -1,14 +1,14 @@
-"""The fold: what a row of operations leaves of a state.
+"""The fold: computes the state that results from a sequence of operations.
 
-Two results from one pass. `fold` gives the live rows after everything since the first epoch; `coalesce` gives, for an
-interval of epochs, the fewest operations with the same effect on whatever came before. Rows of one key group do nothing
-to those of another: so they are sorted by key group first, and then treated in pieces of some key groups each, which
-fit into the caches. All rows of a piece are treated at once:
+Two results from one pass. `fold` returns the live rows after all operations since the first epoch. `coalesce` returns,
+for an interval of epochs, the fewest operations with the same effect on any earlier state. Rows of one key group do not
+affect those of another. So rows are first sorted by key group, and then processed in pieces of some key groups each,
+which fit into the caches. All rows of a piece are processed at once:
 
-1. sort by (position, seq): a row's place is its rank;
+1. sort by (position, seq): a row's place in this order is its rank;
 2. number equal (key group, key, namespace), for maps also with the user key;
 3. find the last reset of each key group and the last clear of each list or map: rows before these are dead;
-4. of the rest, a value or map entry keeps its last row, a list all rows.
+4. of the remaining rows, a value or map entry keeps its last one, a list keeps all.
 
 `coalesce(x) + coalesce(y)` folds to the same as `x + y`, since the rows keep their position and seq.
 """
@@ -28,9 +28,9 @@ from state_engine.log.records import StateSchema
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-_PIECE_ROWS = 1 << 15  # at or behind which a piece ends: its numbers and their hash table stay in the caches
-_RUN_ROWS = 256  # from which runs are copied as they are
-_PIECE = 1 << 29  # bytes; with a value of 1 GiB in front still less than the 2 GiB of an array
+_PIECE_ROWS = 1 << 15  # a piece ends at or after this: its numbers and their hash table stay in the caches
+_RUN_ROWS = 256  # runs with an average length of this or more are copied as they are
+_PIECE = 1 << 29  # bytes; with a value of 1 GiB before it still less than the 2 GiB of an array
 _LARGE: dict[Any, Any] = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}
 
 _ALLOWED = {
@@ -49,12 +49,12 @@ def fold(schema: StateSchema, tables: Sequence[pa.Table], *, copy: bool = True) 
         schema: The state. Its shape decides what the operations mean.
         tables: Rows in the columns of `log_schema(…, position=True)`, in any order; `op` may also be by name. All
             rows since the state began: those of a base first, if there is one.
-        copy: Put the rows into new arrays, as few as can be. Else long runs of rows stay where they lie in the tables,
-            and keep these alive: for who goes through them once.
+        copy: Copy the rows into new arrays, as few as possible. Otherwise the result refers to long runs of rows in the
+            tables, and keeps the tables alive: for a caller that goes through them once.
 
     Returns:
-        Rows with op PUT or APPEND and their own position and seq, sorted by key group; within one the rows of a key
-        and namespace are neighbours, in the order in which they were written (so of a list its elements in order).
+        Rows with op PUT or APPEND and their own position and seq, sorted by key group. Within a key group the rows of a
+        key and namespace are adjacent, in the order in which they were written (so the elements of a list in order).
 
     Raises:
         DamagedFileError: a state of this shape has no such operation.
@@ -66,18 +66,18 @@ def fold(schema: StateSchema, tables: Sequence[pa.Table], *, copy: bool = True) 
 def coalesce(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
     """Returns the fewest rows of an interval that have its effect on every earlier state.
 
-    What deletes or clears is kept only where something earlier may be left to delete: not behind a reset of its key
-    group, a delete not behind a clear. Arguments, order of the result and errors are those of `fold`.
+    Deletes and clears are kept only if they may still remove something earlier: none after a reset of its key group,
+    and no delete after a clear. Arguments, order of the result and errors are those of `fold`.
     """
     return _kept(schema, tables, deletes=True, copy=True)
 
 
 class _Log(NamedTuple):
-    """What the rows of a piece do to each other; all arrays are in order of rank.
+    """How the rows of a piece affect each other; all arrays are in order of rank.
 
-    `order` leads from a rank to a row. `reset` and `clear` hold the rank of the last reset of the row's key group and
-    of the last clear of its entry behind that reset, -1 where there is none. `entry` numbers (key group, key,
-    namespace), `cell` what one row replaces.
+    `order` maps a rank to a row. `reset` and `clear` hold the rank of the last reset of the row's key group and of the
+    last clear of its entry after that reset; -1 without one. `entry` numbers (key group, key, namespace), `cell` what
+    one row replaces.
     """
 
     order: Codes
@@ -90,16 +90,16 @@ class _Log(NamedTuple):
     clear: Codes
 
     def alive(self) -> Mask:
-        """Rows with data, or deletes, that no later row of the log undoes."""
-        behind = np.logical_and(self.rank > self.reset, self.rank > self.clear)
-        data: Mask = behind & (self.op != Op.CLEAR) & (self.op != Op.RESET_GROUP)
+        """Returns the rows with data, or deletes, that no later row of the log undoes."""
+        not_undone = np.logical_and(self.rank > self.reset, self.rank > self.clear)
+        data: Mask = not_undone & (self.op != Op.CLEAR) & (self.op != Op.RESET_GROUP)
         if self.cell is None:
             return data
         last: Mask = self.rank == _last_rank(self.cell, data, self.rank)
         return np.logical_and(data, last)
 
     def effective(self) -> Mask:
-        """The fewest rows with the effect of all on whatever came before."""
+        """Returns the fewest rows that have the effect of all rows on any earlier state."""
         alive = self.alive()
         nothing_before = self.reset >= 0
         deletes = alive & (self.op == Op.DELETE) & ~nothing_before & (self.clear < 0)
@@ -109,14 +109,14 @@ class _Log(NamedTuple):
         return effective
 
     def rows(self, mask: Mask) -> Codes:
-        """The rows of a mask, sorted by key group, entry and rank; resets stand in front of their key group."""
+        """Returns the rows of a mask, sorted by key group, entry and rank; a reset comes first in its key group."""
         chosen = np.flatnonzero(mask)
         entry = np.where(self.op[chosen] == Op.RESET_GROUP, -1, self.entry[chosen])
         return self.order[chosen[np.lexsort((entry, self.groups[chosen]))]]
 
 
 def _kept(schema: StateSchema, tables: Sequence[pa.Table], *, deletes: bool, copy: bool) -> pa.Table:
-    """The rows with data that are alive, sorted by key group; with `deletes` also what acts on an earlier state."""
+    """Returns the live rows, sorted by key group; with `deletes` also the rows that act on an earlier state."""
     rows = _together(schema, tables)
     _check_ops(schema, rows.column(OP).to_numpy())
     groups = rows.column(KEY_GROUP).to_numpy()
@@ -129,14 +129,14 @@ def _kept(schema: StateSchema, tables: Sequence[pa.Table], *, deletes: bool, cop
 
 
 def _kept_of(schema: StateSchema, marks: pa.Table, deletes: bool) -> "Codes | Mask":
-    """The same of a piece, whose rows are sorted by key group."""
+    """Does the same as `_kept` for a piece, in which the rows are sorted by key group."""
     groups = _numbers(marks.column(KEY_GROUP))
     groups = groups - groups[0]
     keys = [codes_of(marks.column(column.name)) for column in schema.key]
     entry = combine([*keys, codes_of(marks.column(NAMESPACE)), groups])
     op = marks.column(OP).to_numpy()
     if np.bincount(entry).max() == 1 and not ((op == Op.CLEAR) | (op == Op.RESET_GROUP)).any():
-        return np.full(len(op), True) if deletes else _is_data(op)  # no row meets another: the order does not matter
+        return np.full(len(op), True) if deletes else _is_data(op)  # no row affects another: the order does not matter
     log = _read(schema, marks, groups, entry)
     return log.rows(log.effective() if deletes else log.alive() & _is_data(log.op))
 
@@ -147,9 +147,9 @@ def _is_data(op: Codes) -> Mask:
 
 
 def _by_group(groups: Codes) -> Codes:
-    """The rows in order of key group, and in the order in which they come within one."""
+    """Returns the numbers of the rows in order of key group; within a key group they keep their order."""
     small = len(groups) and groups.min() >= 0 and groups.max() < 1 << 15
-    return np.argsort(groups.astype(np.int16) if small else groups, kind="stable")  # 16 bits are sorted by radix
+    return np.argsort(groups.astype(np.int16) if small else groups, kind="stable")  # numpy sorts 16 bits by radix
 
 
 def _read(schema: StateSchema, marks: pa.Table, groups: Codes, entry: Codes) -> _Log:
@@ -168,25 +168,25 @@ def _read(schema: StateSchema, marks: pa.Table, groups: Codes, entry: Codes) -> 
 
 def _check_ops(schema: StateSchema, op: "np.ndarray[tuple[int], np.dtype[np.int8]]") -> None:
     allowed = _ALLOWED[schema.shape]
-    found = np.flatnonzero(np.bincount(op.view(np.uint8))).astype(np.uint8).view(np.int8)
-    unknown = np.setdiff1d(found, [int(code) for code in allowed])
-    if unknown.size:
+    codes = np.flatnonzero(np.bincount(op.view(np.uint8))).astype(np.uint8).view(np.int8)
+    not_allowed = np.setdiff1d(codes, [int(code) for code in allowed])
+    if not_allowed.size:
         raise DamagedFileError(
-            f"State {schema.name!r} of {schema.uid!r} has rows with op {unknown.tolist()}; a {schema.shape} state has "
-            f"only {', '.join(code.name for code in allowed)}.",
+            f"State {schema.name!r} of {schema.uid!r} has rows with op {not_allowed.tolist()}; a {schema.shape} state "
+            f"has only {', '.join(code.name for code in allowed)}.",
             action="Validate the file or table; restore an older checkpoint or savepoint.",
         )
 
 
 def _last_rank(codes: Codes, mask: Mask, rank: Codes) -> Codes:
-    """For every row the rank of the last row of its code that is in the mask, -1 where there is none."""
+    """Returns for every row the rank of the last row of its code that is in the mask; -1 without one."""
     last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     last[codes[mask]] = rank[mask]  # in order of rank, so the last one stays
     return last[codes]
 
 
 def _order(position: Codes, seq: Codes) -> Codes:
-    """The rows in order of (position, seq)."""
+    """Returns the numbers of the rows in order of (position, seq)."""
     if not len(position):
         return np.zeros(0, np.int64)
     width = int(seq.max()) + 1
@@ -196,9 +196,9 @@ def _order(position: Codes, seq: Codes) -> Codes:
 
 
 def _together(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
-    """One table of all rows, in the columns of the log."""
+    """Returns one table of all rows, in the columns of the log."""
     if not tables:
-        raise ValueError(f"There is nothing to fold for state {schema.name!r} of {schema.uid!r}; give an empty table.")
+        raise ValueError(f"No tables to fold for state {schema.name!r} of {schema.uid!r}; give an empty table.")
     names = [KEY_GROUP, *(column.name for column in schema.key), NAMESPACE]
     names += [USER_KEY] if schema.user_key is not None else []
     names += [VALUE, OP, POSITION, SEQ, LAST_ACCESS]
@@ -220,25 +220,25 @@ def _columns(schema: StateSchema, table: pa.Table, names: list[str]) -> pa.Table
 def _gathered(rows: pa.Table, indices: Codes, *, copy: bool = True) -> pa.Table:
     """Returns rows by their numbers.
 
-    Tables that come sorted by key group, and of which most lives, leave long runs: these are copied as they are, or not
-    at all, where rows that are taken one by one have to be copied into one array before. With `copy` the result keeps
-    nothing of the tables alive.
+    Tables that come sorted by key group, and in which most rows are live, give long runs. Runs are copied as they are,
+    or not at all; to take rows one by one, they would first have to be copied into one array. With `copy` the result
+    keeps nothing of the tables alive.
     """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
     if len(indices) < _RUN_ROWS * (len(breaks) + 1):
         return taken(rows.combine_chunks(), indices)
     cuts = [0, *breaks.tolist(), len(indices)]
     runs = [rows.slice(int(indices[start]), stop - start) for start, stop in pairwise(cuts)]
-    found = pa.concat_tables(runs)
-    if copy and len(runs) == 1 and any(column.num_chunks == 1 for column in found.columns):
-        found = taken(found, np.arange(len(indices)))  # what is one array already is not copied by being combined
-    return found.combine_chunks() if copy else found
+    gathered = pa.concat_tables(runs)
+    if copy and len(runs) == 1 and any(column.num_chunks == 1 for column in gathered.columns):
+        gathered = taken(gathered, np.arange(len(indices)))  # `combine_chunks` does not copy a column that is one array
+    return gathered.combine_chunks() if copy else gathered
 
 
 def taken(rows: pa.Table, indices: Codes) -> pa.Table:
-    """Returns rows by their numbers, also where values are too many bytes for one array, so that they lie in several.
+    """Returns rows by their numbers, also if values have too many bytes for one array and are in several.
 
-    Arrow would first put those together, which it cannot.
+    Arrow's `take` would first combine these arrays, which it cannot.
     """
     if all(column.num_chunks <= 1 for column in rows.columns):
         return rows.take(indices)

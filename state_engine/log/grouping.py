@@ -1,4 +1,4 @@
-"""Numbers for equal keys: rows of any Arrow type become small int64 codes, without Python per row.
+"""Gives equal keys equal numbers: rows of any Arrow type become small int64 codes, without Python per row.
 
 Equal means equal as keys are: nulls equal each other, NaN equals NaN, -0.0 equals 0.0, structs and lists are equal
 element by element.
@@ -17,7 +17,7 @@ Codes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def codes_of(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> Codes:
-    """Returns one number per row, below the number of rows + 1; two rows have one number exactly if they are equal."""
+    """Returns one number per row, below the number of rows + 1; equal rows, and only these, have equal numbers."""
     array = _flat(column)
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
@@ -45,7 +45,7 @@ def combine(columns: Sequence[Codes]) -> Codes:
 
 
 def cuts_of(groups: "np.ndarray[tuple[int], np.dtype[np.signedinteger[Any]]]", rows: int) -> list[tuple[int, int]]:
-    """Cuts rows that are sorted by key group at borders of these, once a piece has `rows` rows or more."""
+    """Cuts rows that are sorted by key group at borders of key groups, once a piece has `rows` rows or more."""
     cuts: list[tuple[int, int]] = []
     start = 0
     while start < len(groups):
@@ -58,9 +58,9 @@ def cuts_of(groups: "np.ndarray[tuple[int], np.dtype[np.signedinteger[Any]]]", r
 
 
 def _follows(codes: Codes, combined: Codes) -> bool:
-    """Whether rows of one number in `combined` have one in `codes`, as the key groups of equal keys: nothing to add.
+    """Whether rows with one number in `combined` have one number in `codes`, too, so that `codes` adds nothing.
 
-    This is looked up in a tenth of the time in which tuples are numbered anew.
+    This is the case for the key groups of equal keys. The check takes a tenth of the time of numbering tuples anew.
     """
     last = np.zeros(int(combined.max(initial=0)) + 1, np.int64)
     last[combined] = codes
@@ -85,7 +85,7 @@ def _dense(array: Any) -> Codes:
 
 
 def _with_nulls(codes: Codes, array: Any) -> Codes:
-    """0 for every null, whatever lies below it: a null differs from a struct of nulls and from an empty list."""
+    """Returns 0 for every null, whatever its children hold: a null differs from a struct of nulls and an empty list."""
     if array.null_count == 0:
         return codes
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), codes + 1, 0)
@@ -94,7 +94,7 @@ def _with_nulls(codes: Codes, array: Any) -> Codes:
 def _codes_of_runs(children: Sequence[Any], offsets: Any) -> Codes:
     """Numbers lists by their elements' numbers: each list becomes the bytes of its run, and bytes can be encoded.
 
-    A slice of a column has the elements of the whole column as its children; only its own are numbered.
+    A slice of a column has the elements of the whole column as its children; only those of the slice are numbered.
     """
     start, stop = int(offsets[0]), int(offsets[-1])
     values = combine([codes_of(child.slice(start, stop - start)) for child in children])

@@ -1,4 +1,4 @@
-"""Which generation an epoch belongs to, along the line of epochs that leads to a manifest.
+"""Finds the generation of an epoch, along the line of epochs that leads to a manifest.
 
 Epochs are consecutive along a lineage: the first epoch of a new generation is the restored epoch + 1.
 """
@@ -11,11 +11,11 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, Span
 
 IMPORTED = 0
-"""The generation of what a savepoint brought from elsewhere; a job's own begin with 1."""
+"""The generation of state that a savepoint brought from elsewhere; a job's own generations begin with 1."""
 
 
 class Place(NamedTuple):
-    """Where a manifest lies."""
+    """The job, generation and epoch under which a manifest is stored."""
 
     job: str
     generation: int
@@ -31,14 +31,14 @@ def generation_of(lineage: Sequence[Span], epoch: int) -> int | None:
 
 
 def contains(lineage: Sequence[Span], generation: int, epoch: int) -> bool:
-    """Tells whether an epoch of a generation lies on this lineage and was not abandoned by a restore."""
+    """Returns whether an epoch of a generation is on this lineage and was not abandoned by a restore."""
     return generation_of(lineage, epoch) == generation
 
 
 def imported_lineage(epoch: int, generation: int) -> tuple[Span, ...]:
-    """Returns the lineage of a generation that goes on behind the epoch of a savepoint that came from elsewhere.
+    """Returns the lineage of a generation that goes on after the epoch of a savepoint that came from elsewhere.
 
-    Numbers of generations elsewhere mean nothing here: what came along is the one epoch of `IMPORTED`.
+    Numbers of generations elsewhere mean nothing here: the epoch of the savepoint is the only one of `IMPORTED`.
     """
     return (Span(generation=IMPORTED, first=epoch, last=epoch), Span(generation=generation, first=epoch + 1))
 
@@ -49,7 +49,7 @@ def first_own(lineage: Sequence[Span]) -> Span:
 
 
 def fork_lineage(lineage: Sequence[Span], epoch: int, generation: int) -> tuple[Span, ...]:
-    """Returns the lineage of a new generation that goes on behind `epoch`; the rest of `lineage` is abandoned.
+    """Returns the lineage of a new generation that goes on after `epoch`; the rest of `lineage` is abandoned.
 
     Raises:
         NothingToRestoreError: `epoch` is not on the lineage.
@@ -66,9 +66,9 @@ def fork_lineage(lineage: Sequence[Span], epoch: int, generation: int) -> tuple[
 
 
 def predecessor_of(manifest: Manifest) -> Place | None:
-    """Returns where the predecessor of a manifest lies, None for the first of its line.
+    """Returns where the predecessor of a manifest is stored, None for the first of its line.
 
-    What a generation imported from a savepoint lies in its base alone: its first manifest is the first of its line.
+    State that a generation imported from a savepoint is in its base alone: its first manifest is the first of its line.
 
     Raises:
         DamagedManifestError: the manifest contradicts itself.
@@ -89,7 +89,7 @@ def predecessor_of(manifest: Manifest) -> Place | None:
 
 
 def check_base_joins(chain: Sequence[StoredManifest], base: Base) -> None:
-    """Checks that a chain down to a base begins at the very manifest which the base folded.
+    """Checks that a chain down to a base begins directly after the very manifest at which the base was folded.
 
     Raises:
         DamagedManifestError: it does not; folding the chain onto the base would give a wrong state.
@@ -99,7 +99,7 @@ def check_base_joins(chain: Sequence[StoredManifest], base: Base) -> None:
 
 
 def check_joins(first: Manifest, base: Base) -> None:
-    """Checks that a manifest follows the very one which the base folded.
+    """Checks that a manifest follows the very one at which the base was folded.
 
     Raises:
         DamagedManifestError: it does not.

@@ -32,7 +32,7 @@ def decode_manifest(data: bytes, *, path: str = "") -> StoredManifest:
 
 
 def inlined_bytes(manifest: Manifest) -> int:
-    """Returns how many bytes of changes lie in a manifest, before base64."""
+    """Returns how many bytes of changes are inlined in a manifest, before base64."""
     return sum(map(len, manifest.inlined.values()))
 
 

@@ -4,7 +4,7 @@
 key_group int32 │ key columns … │ namespace │ [user_key] │ value │ op int8 │ seq int64 │ last_access int64
 ```
 
-In Delta tables `op` is its name in lower case, and `position` (the epoch) stands before `seq`. Rows of a state are
+In Delta tables `op` is its name in lower case, and `position` (the epoch) comes before `seq`. Rows of a state are
 ordered by (position, seq).
 """
 
@@ -49,7 +49,7 @@ _NAMES = {op: op.name.lower() for op in Op}
 
 
 def log_schema(schema: StateSchema, ddl_to_arrow: Callable[[str], pa.DataType], *, position: bool = False) -> pa.Schema:
-    """Returns the Arrow schema of a state's rows in change files; with `position`, as `fold` takes them.
+    """Returns the Arrow schema of a state's rows in change files; with `position`, that of rows for `fold`.
 
     Raises:
         UnsupportedTypeError: a key column has the name of one of the columns of the log.
@@ -89,12 +89,12 @@ def with_position(table: pa.Table, epoch: int) -> pa.Table:
 
 @cache
 def _index() -> pa.StringArray:
-    """Returns the names at their codes. Not a constant: pyarrow loads pandas, a second, with the first array."""
+    """Returns the names, indexed by code. Not a constant: pyarrow loads pandas, for a second, with its first array."""
     return pa.array([None, *(_NAMES[op] for op in sorted(Op))], pa.string())
 
 
 def ops_to_dictionary(table: pa.Table) -> pa.Table:
-    """Returns the rows with `op` by name, each name once: of it `encode_parquet` writes the same, but faster."""
+    """Returns the rows with `op` by name, dictionary-encoded: `encode_parquet` then writes the same, but faster."""
     index = table.schema.get_field_index(OP)
     if not pa.types.is_integer(table.schema.field(index).type):
         return table
@@ -116,10 +116,10 @@ def ops_to_names(table: pa.Table) -> pa.Table:
 
 
 def ops_to_codes(table: pa.Table) -> pa.Table:
-    """Returns the rows with `op` as int8, as change files and `fold` take it.
+    """Returns the rows with `op` as int8, as change files and `fold` need it.
 
     Raises:
-        DamagedFileError: an op has another name than those of `Op`.
+        DamagedFileError: an op has a name that `Op` does not have.
     """
     index = table.schema.get_field_index(OP)
     if pa.types.is_int8(table.schema.field(index).type):

@@ -1,4 +1,4 @@
-"""Names of all files of a job, relative to its root. Numbers are padded, so that names sort as numbers do.
+"""Builds and parses the names of all files of a job, relative to its root. Padded numbers make names sort as numbers.
 
 The names of uids, attempts and outputs are checked where they are declared (`storage.port.check_name`).
 """
@@ -48,18 +48,18 @@ def changes_folder(generation: int) -> str:
 
 
 def change_path(generation: int, epoch: int, uid: str, subtask: int, new_id: str) -> str:
-    """Returns a path for a change file; `new_id` is of this file alone, since a put that failed may have made it."""
+    """Returns a path for a change file; each file gets its own `new_id`, since a failed put may have made its file."""
     return f"{changes_folder(generation)}/e{epoch:010d}-{uid}-{subtask}-{new_id}.arrow"
 
 
 def output_path(generation: int, epoch: int, uid: str, subtask: int, attempt: str, output: str) -> str:
     """Returns the path of one attempt's staged output for a sink that is not a Delta table."""
-    told = f"{_short(uid)}-{subtask}-{attempt}-{_short(output)}"
-    return f"{changes_folder(generation)}/e{epoch:010d}-{told}.parquet"
+    suffix = f"{_short(uid)}-{subtask}-{attempt}-{_short(output)}"
+    return f"{changes_folder(generation)}/e{epoch:010d}-{suffix}.parquet"
 
 
 def _short(name: str) -> str:
-    """Returns a name as a part of a file's, of which file systems take 255 bytes in all."""
+    """Shortens a name for use in a file name, which file systems limit to 255 bytes in all."""
     return (
         name if len(name) <= _LONGEST else f"{name[: _LONGEST - 33]}~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
     )
@@ -71,7 +71,7 @@ def base_path(generation: int, epoch: int, base_id: str) -> str:
 
 
 def restored_base_path(folder: str, generation: int, checksum: str) -> str:
-    """Returns the path of the base of copies that a restore made; it stands for the content.
+    """Returns the path of the base of copies that a restore made; the same content has the same path.
 
     Args:
         folder: That of the copies (`restored_folder`).
@@ -92,7 +92,7 @@ def pin_path(savepoint_id: str) -> str:
 
 
 def metadata_path(savepoint_id: str) -> str:
-    """Returns the path of the metadata of a canonical savepoint that lies below the job's root."""
+    """Returns the path of the metadata of a canonical savepoint that is stored below the job's root."""
     return f"{savepoint_folder(savepoint_id)}/{METADATA}"
 
 
@@ -106,7 +106,7 @@ def restored_folder(savepoint_id: str, digest: str) -> str:
 
     Args:
         savepoint_id: The savepoint.
-        digest: Hash of its metadata: ids alone do not tell savepoints of different roots apart.
+        digest: Hash of its metadata: the id alone does not distinguish savepoints of different roots.
     """
     return f"{RESTORED}/{savepoint_id}-{digest[:16]}"
 
@@ -137,10 +137,10 @@ def operator_table_path(uid: str, state: str) -> str:
 
 
 def state_stream_path(folder: str, stem: str, new_id: str) -> str:
-    """Returns a path for a state stream; `new_id` is of this file alone, since an attempt that failed may have made it.
+    """Returns a path for a state stream; each file gets its own `new_id`: a failed attempt may have made its file.
 
     Args:
-        folder: Of the state: `state_table_path`, where no table need be.
+        folder: Of the state: `state_table_path`, though no table need exist there.
         stem: Which part of which publish it is.
         new_id: As for `change_path`.
     """
@@ -175,7 +175,7 @@ def parse_beside_manifest(path: str) -> tuple[int, int] | None:
 
 
 def parse_state_file(path: str) -> tuple[int, int] | None:
-    """Returns the (generation, epoch) whose publish wrote a file of a state, None for any other path."""
+    """Returns the (generation, epoch) of the publish that wrote a file of a state, None for any other path."""
     match = _STATE_FILE.fullmatch(path)
     return (int(match[1]), int(match[2])) if match is not None else None
 

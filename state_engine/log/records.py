@@ -1,6 +1,6 @@
-"""What one epoch leaves behind, as records: handles, acks, barriers and the manifest.
+"""The records that an epoch makes durable: handles, acks, barriers and the manifest.
 
-Pure data (msgspec structs); how they are laid out in bytes is in `docs/formats/`.
+Pure data (msgspec structs); `docs/formats/` describes their layout in bytes.
 """
 
 from typing import Literal
@@ -21,11 +21,12 @@ StorageName = Literal["delta", "filesystem", "memory"]
 
 
 class StateTtl(Record, frozen=True, kw_only=True):
-    """How long the values of a state live; `docs/formats/last-access.md` says what the fields mean.
+    """How long the values of a state live; `docs/formats/last-access.md` explains the fields.
 
-    `update` says what touches a value: writes alone, or reads as well. With `returns_expired` a value that expired is
-    returned until it is cleaned up; with `drops_expired` a full fold leaves out what has expired at its epoch.
-    `allow_change` is the author's word that rows stamped in the other time count as unknown; no manifest keeps it.
+    `update` defines what renews the last access of a value: writes alone, or reads as well. With `returns_expired` a
+    value that expired is returned until it is cleaned up; with `drops_expired` a full fold leaves out what has expired
+    at its epoch. With `allow_change` the author allows that the last access of rows stamped in the other time counts as
+    unknown; no manifest keeps it.
     """
 
     milliseconds: int
@@ -37,11 +38,11 @@ class StateTtl(Record, frozen=True, kw_only=True):
 
 
 class FormerType(Record, frozen=True, kw_only=True):
-    """A type that the values of a state had, and the way from it to the next one.
+    """A type that the values of a state had, and the conversion from it to the next one.
 
-    Rows up to epoch `until` have it. `renamed` leads from paths of fields in the next type to the names that they had,
-    `defaults` from paths of new fields to their values: Arrow IPC streams of one row. With `by_function` the author's
-    function converted the values: epoch `until` + 1 holds the whole state, and rows before it count no more.
+    Rows up to epoch `until` have it. `renamed` maps paths of fields in the next type to the names that they had,
+    `defaults` maps paths of new fields to their values: Arrow IPC streams of one row. With `by_function` the author's
+    function converted the values: epoch `until` + 1 holds the whole state, and earlier rows no longer count.
     """
 
     until: int
@@ -53,9 +54,9 @@ class FormerType(Record, frozen=True, kw_only=True):
 
 
 class DeclaredChanges(Record, frozen=True, kw_only=True):
-    """What the code says about earlier types of a state: as `FormerType`, but not yet tied to one of them.
+    """What the code declares about earlier types of a state: as `FormerType`, but not yet tied to one of them.
 
-    `migrates_from` are the types for which it has a function.
+    `migrates_from` are the types for which the code has a function.
     """
 
     aliases: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -70,10 +71,10 @@ class StateSchema(Record, frozen=True, kw_only=True):
     namespace, `user_key` is set for map state only. `value` is the element type of a list, the accumulator type of
     an aggregating state.
 
-    `ttl` is null for a state whose values live for ever. The last access of rows up to epoch `unknown_until` is not to
-    be relied on: they were stamped in another time.
+    `ttl` is null if the values of the state live for ever. The last access of rows up to epoch `unknown_until` is
+    unreliable: they were stamped in another time.
 
-    `former` are the types that values had before, oldest first; rows of these are still there. `declared` is in acks
+    `former` are the types that values had before, oldest first; rows of these types still exist. `declared` is in acks
     only, no manifest keeps it.
     """
 
@@ -155,7 +156,7 @@ class Failure(Record, frozen=True, kw_only=True):
 class StateStatistics(Record, frozen=True, kw_only=True):
     """Size of one state in one subtask, as of the epoch's predecessor.
 
-    `keys` are places: keys in their namespaces. Of timers they are the timers themselves.
+    `keys` counts places: keys in their namespaces. For timers it counts the timers themselves.
     """
 
     name: str
@@ -187,11 +188,11 @@ class Ack(Record, frozen=True, kw_only=True):
     """What one attempt of one subtask did in one epoch. `schemas` lists the states that it has seen so far.
 
     `earliest_timer` is null in what this release writes; `timers` took its place. `broadcast` holds a digest of the
-    changes to each broadcast state that was changed. `timings_ms` says how long the task took, phase by phase: `input`
-    (waiting for records), `catch_up` (with the log), `process` (the functions), `changes` (rows and file of what
-    changed), `stage` (output for sinks), `freeze` (what else lies between the last record and the ack: the functions'
-    `snapshot_state`, the sizes of the states, the earliest timers). `inlined` is the content of the change file, where
-    none was written, on its way to the driver: no manifest keeps it here.
+    changes to each broadcast state that was changed. `timings_ms` is the time that the task took, phase by phase:
+    `input` (waiting for records), `catch_up` (with the log), `process` (the functions), `changes` (rows and file of
+    what changed), `stage` (output for sinks), `freeze` (all else between the last record and the ack: the functions'
+    `snapshot_state`, the sizes of the states, the earliest timers). `inlined` is the content of the change file if none
+    was written, on its way to the driver: no manifest keeps it here.
     """
 
     uid: str
@@ -213,7 +214,7 @@ class Ack(Record, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> int:
-        """How many keys the subtask held: as many as the state that has most; timers only where nothing else has."""
+        """The number of keys that the subtask held: that of its largest state; of timers only if no other has keys."""
         timers = {schema.name for schema in self.schemas if schema.kind == "timer"}
         kept = [one.keys for one in self.statistics if one.name not in timers]
         return max(kept, default=0) or max((one.keys for one in self.statistics), default=0)
@@ -232,7 +233,7 @@ class Seen(Record, frozen=True, kw_only=True):
 class Barrier(Record, frozen=True, kw_only=True):
     """The mark after the last record of an epoch; full to downstream subtask 0 and to the driver, slim to others.
 
-    `incarnation` and `epoch` name the plan of the attempt; without them a barrier is of any plan.
+    `incarnation` and `epoch` name the plan of the attempt; without them a barrier fits any plan.
     """
 
     uid: str
@@ -247,13 +248,13 @@ class Barrier(Record, frozen=True, kw_only=True):
 class OperatorEpoch(Record, frozen=True, kw_only=True):
     """One operator in one epoch. Acks are in subtask order.
 
-    `since` is the first sealed epoch in which it ran, null before that. `finished` says that its input has ended and
-    its functions were told so, until there is input again. `rescaled_from` is the parallelism that the job's definition
-    had when the running job was rescaled to another. `partition_columns` are those that the partitions of its event
-    times are values of, by edge, empty without one; there are none where no edge has one, and in what earlier releases
-    wrote. `left_at` is the epoch of the claim from which on the job does not have the operator, null as long as it has.
-    `unwritten` says that no subtask has written any state yet; earlier releases never say so. `windows` is what the
-    state of its windows depends on, null where it has none, and in what earlier releases wrote.
+    `since` is the first sealed epoch in which it ran, null before that. `finished`: its input has ended and its
+    functions were told so; false again once there is input. `rescaled_from` is the parallelism that the job's
+    definition had when the running job was rescaled to another. `partition_columns` are, by edge, the columns of the
+    partitions in its event times, empty without one; the tuple is empty if no edge has one, and in manifests of earlier
+    releases. `left_at` is the epoch of the claim since which the job does not have the operator, null as long as it
+    has. `unwritten`: no subtask has written any state yet; earlier releases never set it. `windows` is what the state
+    of its windows depends on, null if it has none, and in manifests of earlier releases.
     """
 
     parallelism: int
@@ -279,11 +280,11 @@ class BaseReference(Record, frozen=True, kw_only=True):
 
 
 class Rewrite(Record, frozen=True, kw_only=True):
-    """What a restore changed about the state that it took over, before anything stood on it.
+    """What a restore changed about the state that it took over, before anything was built on it.
 
-    `uids` leads from the uids that operators had to those that they have now. `max_parallelism` is the number of key
-    groups into which all keys were sorted anew; null: as they were. The state of the operators in `left`, by the uids
-    that they had, was left behind.
+    `uids` maps the uids that operators had to those that they have now. `max_parallelism` is the number of key groups
+    into which all keys were sorted anew; null: as they were. The state of the operators in `left`, by the uids that
+    they had, was left out.
     """
 
     uids: dict[str, str] = msgspec.field(default_factory=dict)
@@ -294,9 +295,9 @@ class Rewrite(Record, frozen=True, kw_only=True):
 class Origin(Record, frozen=True, kw_only=True):
     """What a generation started from: a manifest of another generation (or job).
 
-    With `imported` the generation began with copies of its state, which its base names, and nothing lies before them:
-    its manifest is in no log under this root, or the state of another job was rewritten. `rewrite` says what the
-    generation sees differently from that manifest.
+    With `imported` the generation began with copies of that manifest's state, which its base names, and nothing comes
+    before them: the manifest is in no log under this root, or the state of another job was rewritten. `rewrite` says
+    what the generation sees differently from that manifest.
     """
 
     job: str
@@ -319,9 +320,9 @@ class Successor(Record, frozen=True, kw_only=True):
     """In a closing manifest: the generation that goes on, and all that is needed to begin it.
 
     With `keep_output` sinks keep what abandoned epochs gave them; `adopt_sinks` takes over tables of another log.
-    `allow_changed_sources` are the numbers of sources that were allowed to be others than those of the origin.
-    `adopted` is set where the generation goes on from the files of a canonical savepoint.
-    `reset_processing_time` lets it begin with the clock's time, though processing time was later before.
+    `allow_changed_sources` are the numbers of the sources that were allowed to differ from those of the origin.
+    `adopted` is set if the generation goes on from the files of a canonical savepoint.
+    `reset_processing_time` lets it begin with the clock's time, even if processing time was later before.
     """
 
     generation: int
@@ -335,10 +336,10 @@ class Successor(Record, frozen=True, kw_only=True):
 
 
 class GroupRestore(Record, frozen=True, kw_only=True):
-    """In a manifest of kind `restore` behind the first of its generation: which state it took from where.
+    """In a manifest of kind `restore` after the first of its generation: which state it took from where.
 
     `groups` maps the operators to the key groups that were replaced as a whole, as (first, last), both inclusive. With
-    `keys` only so many keys of each operator were, all of them in these groups.
+    `keys` only that number of keys of each operator was replaced, all of them in these groups.
     """
 
     source: Origin
@@ -347,7 +348,7 @@ class GroupRestore(Record, frozen=True, kw_only=True):
 
 
 class Span(Record, frozen=True, kw_only=True):
-    """One step of a lineage: epochs `first` to `last` of a generation; `last` is null while it is open."""
+    """One part of a lineage: epochs `first` to `last` of a generation; `last` is null while it is open."""
 
     generation: int
     first: int
@@ -366,12 +367,12 @@ class Manifest(Record, frozen=True, kw_only=True):
     """One sealed epoch.
 
     `predecessor` is the hash of the manifest before it in the lineage (empty for the very first). `operators` holds
-    every operator of the job, also where the epoch brought no data. `schemas` accumulates. `sources` is where the
-    sources stand *after* this epoch. `checkpoint_id` says that the coordinator's barrier fell on this epoch.
+    every operator of the job, also if the epoch brought no data. `schemas` accumulates. `sources` are the source
+    positions *after* this epoch. `checkpoint_id` is set if the coordinator's barrier fell on this epoch.
     `sinks` are all that the job ever had: the last one of a uid is where this epoch's output for it goes.
     `watermarks` (by operator) hold from the next epoch on; `event_times` is what they were computed from, and `timers`
     when each operator's next ones are due. `snapshot_id` is the id of the checkpoint that covers this epoch: its own,
-    else that of the next one. `restored` says that its rows come from another epoch, and not from input.
+    else that of the next one. `restored` is set if its rows come from another epoch, and not from input.
     """
 
     job: str
@@ -406,8 +407,8 @@ class StateFile(Record, frozen=True, kw_only=True):
     """One file of a published state, sorted by key group. `path` is relative to the job's root.
 
     `first` and `last` are the key groups in it, both inclusive; `row_groups` lists (first, last, rows) per row group.
-    A Parquet file of a state table, or with `format` a stream (`log/state_stream.py`): its row groups are single key
-    groups, and `spans` their (offset, length) in bytes. A stream may be `inlined`: then no file lies at `path`.
+    A Parquet file of a state table, or by its `format` a stream (`log/state_stream.py`): its row groups are single key
+    groups, and `spans` their (offset, length) in bytes. A stream may be `inlined`: then no file exists at `path`.
     """
 
     schema_id: str
@@ -427,7 +428,7 @@ class StateFile(Record, frozen=True, kw_only=True):
 
 
 class TableVersion(Record, frozen=True, kw_only=True):
-    """Where a state table stood when the base was published (for time travel; a base does not rely on it)."""
+    """The version of a state table when the base was published (for time travel; a base does not rely on it)."""
 
     path: str
     version: int
@@ -457,8 +458,8 @@ class Pin(Record, frozen=True, kw_only=True):
 
     `manifests` lists (path, hash) from the base's successor to the epoch itself, in order. `handles` lists every other
     file that a restore reads, with its length. `directory` is the folder, outside of the job's root, in which a
-    `_metadata` says where the savepoint lies. One that `folds` only keeps the epoch while a canonical savepoint
-    of the same id is written, into `directory` if there is one, and is removed behind it.
+    `_metadata` says where the savepoint is stored. A pin with `folds` only keeps the epoch while a canonical savepoint
+    of the same id is written (into `directory`, if set), and is removed after that.
     """
 
     savepoint_id: str
@@ -480,7 +481,7 @@ class Pin(Record, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> Literal["native"]:
-        """What tells it from a canonical savepoint."""
+        """The kind, which distinguishes it from a canonical savepoint."""
         return "native"
 
 

@@ -1,4 +1,4 @@
-"""What retention writes down: floors, lists of condemned files, leases; and their bytes, in the envelope of a manifest.
+"""The records of retention: floors, lists of condemned files, leases; and their bytes, in the envelope of a manifest.
 
 `docs/formats/retention.md` explains every field.
 """
@@ -15,7 +15,7 @@ LEASE_FORMAT = "lakestate.lease"
 class Floor(Record, frozen=True, kw_only=True):
     """Numbers of a generation up to `epoch` are not to be sealed any more: their manifests may be deleted.
 
-    `checkpoint_id` is the highest id that a checkpoint of the job may have had so far; later ones lie above it.
+    `checkpoint_id` is the highest id that a checkpoint of the job may have had so far; later ids are higher.
     """
 
     job: str
@@ -26,7 +26,7 @@ class Floor(Record, frozen=True, kw_only=True):
 
 
 class CondemnedFile(Record, frozen=True, kw_only=True):
-    """A file that is going to be deleted: its path relative to the job's root, its length, and why."""
+    """A file that is going to be deleted: its path relative to the job's root, its length, and the reason."""
 
     path: str
     bytes: int
@@ -34,9 +34,9 @@ class CondemnedFile(Record, frozen=True, kw_only=True):
 
 
 class Condemned(Record, frozen=True, kw_only=True):
-    """Files that are going to be deleted, no earlier than `grace_ms` behind `condemned_at` (ms).
+    """Files that are going to be deleted, no earlier than `grace_ms` after `condemned_at` (ms).
 
-    `rule` says which rule of a policy let them go; lists of earlier releases do not say it.
+    `rule` names the rule of a policy that released them; lists of earlier releases do not name it.
     """
 
     list_id: str
@@ -58,8 +58,8 @@ class FreeNumber(Record, frozen=True, kw_only=True):
 class Lease(Record, frozen=True, kw_only=True):
     """A restore or a reader needs a sealed epoch until `expires_at` (ms).
 
-    With a `folder`, a path below the job's root, all files in it are needed, and no epoch is meant.
-    `files` are needed besides: those that a checkpoint of the epoch is about to name.
+    With a `folder`, a path below the job's root, the lease is not for an epoch but for all files in the folder.
+    `files` are needed in addition: a checkpoint of the epoch is about to name them.
     With `until` the lease holds, whatever the time, as long as no manifest has that number.
     """
 

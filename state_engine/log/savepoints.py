@@ -1,4 +1,4 @@
-"""What a canonical savepoint says of itself, and what a directory says that only refers to a native one. Pure data."""
+"""The metadata of a canonical savepoint, and of a directory that only refers to a native one. Pure data."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from state_engine.serialization.column import Record
 
 
 class SavepointTable(Record, frozen=True, kw_only=True):
-    """One state in a canonical savepoint: a Delta table whose rows are its entries.
+    """One state in a canonical savepoint: a Delta table with the entries of the state as rows.
 
     `path` and the paths of `files` are relative to the savepoint's folder. `ranges` lists (first, last, rows) of key
     groups, both inclusive: all of them, without gaps. A range without rows has no file.
@@ -30,8 +30,8 @@ class CanonicalSavepoint(Record, frozen=True, kw_only=True):
     schemas, watermarks, timers. `source_files` are all files that each source gave up to then. `bytes` and `rows` count
     what the tables hold.
 
-    `directory` is never part of what lies beside the tables: only the job that took the savepoint remembers where it
-    was written to, if that was not below its own root.
+    `directory` is never in the metadata beside the tables. Only the job that took the savepoint records where it was
+    written to, if that was not below its own root.
     """
 
     savepoint_id: str
@@ -52,7 +52,7 @@ class CanonicalSavepoint(Record, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> Literal["canonical"]:
-        """What tells it from a native savepoint."""
+        """The kind, which distinguishes it from a native savepoint."""
         return "canonical"
 
     def base(self) -> Base:
@@ -71,10 +71,10 @@ class CanonicalSavepoint(Record, frozen=True, kw_only=True):
 
 
 class SavepointReference(Record, frozen=True, kw_only=True):
-    """In a directory that a native savepoint was asked to be put into: where it really lies.
+    """In the directory that was requested for a native savepoint: where the savepoint is really stored.
 
-    Nothing of the state is here. `root` is the address of the storage, and the savepoint is worth nothing without it:
-    it is not `relocatable`. `note` says so to people.
+    The directory holds nothing of the state. `root` is the address of the storage, and the savepoint is worth nothing
+    without it: it is not `relocatable`. `note` says so to people.
     """
 
     savepoint_id: str

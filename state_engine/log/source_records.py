@@ -1,4 +1,4 @@
-"""The sources of a job in manifests: what they are, where they stand, and the files that they have read."""
+"""The sources of a job in manifests: what they are, their positions, and the files that they have read."""
 
 import msgspec
 
@@ -13,17 +13,17 @@ class SourceFile(Record, frozen=True, kw_only=True):
 
 
 class SourcePosition(Record, frozen=True, kw_only=True):
-    """Where one source of the job stands: Spark's own offset line, verbatim, and the epoch's new files."""
+    """The position of one source of the job: Spark's own offset line, verbatim, and the epoch's new files."""
 
     offset: str
     new_files: tuple[SourceFile, ...] = ()
 
 
 class SourceFingerprint(Record, frozen=True, kw_only=True):
-    """What must not change unasked under a source position. `options` are those that decide what is read.
+    """What must not change about a source unless the start allows it. `options` are those that decide what is read.
 
-    `former` are the paths at which a file source read before, or as which its path was spelled: files that it read
-    then are recorded below them.
+    `former` are the paths at which a file source read before, or former spellings of its path: files that it read then
+    are recorded below them.
     """
 
     kind: str

@@ -16,10 +16,10 @@ offset
 -8       magic "LAKESTS\n"                     8 bytes
 ```
 
-A block is one or more Arrow IPC record batch messages and 16 bytes behind them: the XXH3-128 of the prologue's 16
-bytes, the key group (uint32) and the messages. So a block is verified with nothing but the prologue, and one of another
-file or key group does not pass. The schema and the messages of any run of blocks, without the 16 bytes of each, are an
-Arrow IPC stream. See `docs/formats/state-stream.md`.
+A block is one or more Arrow IPC record batch messages, followed by 16 bytes: the XXH3-128 of the prologue's 16 bytes,
+the key group (uint32) and the messages. So only the prologue is needed to verify a block, and a block of another file
+or key group does not pass. The schema and the messages of any run of blocks, without the 16 bytes of each, are an Arrow
+IPC stream. See `docs/formats/state-stream.md`.
 """
 
 import io
@@ -42,7 +42,7 @@ MAGIC = b"LAKESTS\n"
 VERSION = 1
 BATCH_ROWS = 1 << 16
 WORTH_COMPRESSION = 2048
-"""Bytes of a key group's rows below which compression makes them larger: each buffer has a frame of its own."""
+"""If a key group's rows have fewer bytes, compression makes them larger: each buffer has a frame of its own."""
 
 _PROLOGUE = struct.Struct("<8sII")
 _TRAILER = struct.Struct("<II16s8s")
@@ -69,7 +69,7 @@ class StreamFooter(Record, frozen=True, kw_only=True):
 
 
 class Block(NamedTuple):
-    """The rows of one key group as they lie in a stream; `offset` and `length` in bytes, checksum included."""
+    """The rows of one key group as they are stored in a stream; `offset` and `length` in bytes, checksum included."""
 
     key_group: int
     offset: int
@@ -85,12 +85,12 @@ class StateStream(NamedTuple):
 
 
 class StreamEncoder:
-    """Encodes a table piece by piece, in the order in which the pieces lie in the stream.
+    """Encodes a table piece by piece, in the order in which the pieces are stored in the stream.
 
     Args:
         header: Which state it is.
         table: Its rows, sorted by key group; at least one.
-        batch_rows: A record batch has at most so many rows; a key group with more has several.
+        batch_rows: Largest number of rows in a record batch; a key group with more rows has several batches.
 
     Raises:
         ValueError: The rows are not sorted by key group, or have nulls there.
@@ -110,12 +110,12 @@ class StreamEncoder:
         self.blocks: list[Block] = []
 
     def encoded(self) -> Iterator[bytes]:
-        """Yields the stream in pieces: prologue, blocks, footer. `blocks` says afterwards where each block lies."""
+        """Yields the stream in pieces: prologue, blocks, footer. `blocks` then lists where each block is."""
         yield self.prologue
-        at = len(self.prologue)
+        offset = len(self.prologue)
         for group, rows, messages in self._messages():
-            self.blocks.append(Block(group, at, len(messages) + _DIGEST, rows))
-            at += len(messages) + _DIGEST
+            self.blocks.append(Block(group, offset, len(messages) + _DIGEST, rows))
+            offset += len(messages) + _DIGEST
             yield messages
             yield _block_digest(self.prologue, group, messages)
         body = msgspec.json.encode(
@@ -137,7 +137,7 @@ def decode_blocks(prologue: bytes, blocks: Sequence[tuple[int, int, bytes]], *, 
     """Decodes blocks of a stream, in the order in which they are given.
 
     Args:
-        prologue: Everything in front of the first block of the stream.
+        prologue: Everything before the first block of the stream.
         blocks: (key group, rows, bytes) of each.
         path: Where the bytes came from, for messages.
 
@@ -160,7 +160,7 @@ def decode_blocks(prologue: bytes, blocks: Sequence[tuple[int, int, bytes]], *, 
     numbers = np.array([(group, rows) for group, rows, _ in blocks], np.int64).reshape(-1, 2)
     expected = np.repeat(numbers[:, 0], numbers[:, 1])
     if not np.array_equal(table.column(KEY_GROUP).to_numpy(), expected):
-        raise DamagedFileError(f"{where} has other rows or key groups than its handle says.", action=_REMEDY)
+        raise DamagedFileError(f"{where} has other rows or key groups than those in its handle.", action=_REMEDY)
     return table
 
 
@@ -185,7 +185,7 @@ def verify_state_stream(data: bytes, *, path: str = "") -> StateStream:
 
 
 def read_footer(data: bytes, *, path: str = "") -> tuple[Block, ...]:
-    """Returns where the blocks of a whole stream lie, from its own index: for who has no handle.
+    """Returns where the blocks of a whole stream are, from its own index: for callers without a handle.
 
     Raises:
         DamagedFileError: It does not end as a state stream does.
@@ -207,7 +207,7 @@ def read_footer(data: bytes, *, path: str = "") -> tuple[Block, ...]:
 
 def _prologue(header: StreamHeader, schema: bytes) -> bytes:
     body = msgspec.json.encode(header)
-    body += b" " * (-(_PROLOGUE.size + len(body)) % 8)  # messages begin at multiples of 8, as Arrow likes it
+    body += b" " * (-(_PROLOGUE.size + len(body)) % 8)  # messages begin at multiples of 8: Arrow's alignment
     head = _PROLOGUE.pack(MAGIC, VERSION, len(body)) + body + schema
     return head + xxhash.xxh3_128(head).digest()
 
@@ -250,17 +250,17 @@ class _BatchWriter:
         self._begun = False
 
     def messages(self, rows: pa.Table, batch_rows: int) -> bytes:
-        """Returns the messages of the table, in batches of at most so many rows."""
+        """Returns the messages of the table, in batches of at most `batch_rows` rows."""
         self._writer.write_table(rows, max_chunksize=batch_rows)
         messages = self._sink.take()
-        if not self._begun:  # the schema stands in front of the first batch: 8 bytes, and as many as these say
+        if not self._begun:  # skip the schema before the first batch: 8 bytes, and the length that they contain
             self._begun = True
             messages = messages[8 + int.from_bytes(messages[4:8], "little") :]
         return messages
 
 
 class _Sink(io.RawIOBase):
-    """What Arrow writes, handed out piece by piece."""
+    """A file for Arrow to write to, from which the written bytes are taken piece by piece."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -280,8 +280,8 @@ class _Sink(io.RawIOBase):
 
     def take(self) -> bytes:
         """Returns what was written since the last call."""
-        taken, self._parts = b"".join(self._parts), []
-        return taken
+        written, self._parts = b"".join(self._parts), []
+        return written
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a time to live means for rows of the log: settings that change, rows that expired. Pure.
+"""Applies a time to live to the log: settings that change, rows that expired. Pure.
 
 `docs/formats/last-access.md` has the rules.
 """
@@ -17,44 +17,48 @@ ALL = (1 << 63) - 1
 """As `unknown_until`: every row."""
 
 _LOWEST = -(1 << 63)
-_END = (1 << 63) - 1  # the watermark behind the last record is no time
+_END = (1 << 63) - 1  # the watermark after the last record, which is not a time
 
 
 def carry_ttl(known: StateSchema, found: StateSchema, epoch: int) -> StateSchema:
     """Returns a known schema with the settings that a state has now.
 
     Args:
-        known: What the log has.
+        known: The schema in the log.
         found: The same state as the code declares it.
-        epoch: The last one whose rows were written under the known settings.
+        epoch: The last epoch with rows that were written under the known settings.
 
     Raises:
-        TtlTimeChangedError: The time to live goes by another time than the rows were stamped with, and nobody said
-            that their last access may count as unknown.
+        TtlTimeChangedError: The time to live is measured in another time than that of the rows' stamps, and the author
+            does not allow that their last access counts as unknown.
     """
     ttl = found.ttl
-    until = known.unknown_until
+    unknown_until = known.unknown_until
     if _time(known) != _time(found):
         if ttl is not None and not ttl.allow_change:
             raise TtlTimeChangedError(
-                f"The time to live of state {found.name!r} of operator {found.uid!r} goes by {_time(found)} time; the "
+                f"The time to live of state {found.name!r} of operator {found.uid!r} is in {_time(found)} time; the "
                 f"last access of its rows is in {_time(known)} time.",
                 action=f"Keep {_time(known)} time, or let the last access of these rows count as unknown: "
                 "allow_time_characteristic_change() of the StateTtlConfig's builder.",
             )
-        until = epoch
+        unknown_until = epoch
     if ttl is not None and ttl.allow_change:
         ttl = replace(ttl, allow_change=False)
-    return known if (ttl, until) == (known.ttl, known.unknown_until) else replace(known, ttl=ttl, unknown_until=until)
+    return (
+        known
+        if (ttl, unknown_until) == (known.ttl, known.unknown_until)
+        else replace(known, ttl=ttl, unknown_until=unknown_until)
+    )
 
 
 def _time(schema: StateSchema) -> str:
-    """The time that rows are stamped with; without a TTL it is that of the epoch."""
+    """Returns the kind of time with which rows are stamped; without a TTL it is the processing time of the epoch."""
     return "processing" if schema.ttl is None else schema.ttl.time
 
 
 def forget_unknown(rows: pa.Table, until: int | None) -> pa.Table:
-    """Returns rows with a null `last_access` where they are of epoch `until` or before it."""
+    """Returns the rows, with a null `last_access` in those of epoch `until` or before it."""
     if until is None:
         return rows
     index = rows.schema.get_field_index(LAST_ACCESS)
@@ -66,7 +70,7 @@ def forget_unknown(rows: pa.Table, until: int | None) -> pa.Table:
 def settled_time(manifest: Manifest, uid: str) -> int | None:
     """Returns the event time up to which an operator has nothing left to do at a manifest; None without a watermark.
 
-    The watermark may already stand above timers that fire in the next epoch, and read by their own times.
+    The watermark may already be above timers that fire in the next epoch; these read state as of their own times.
     """
     watermark, timers = manifest.watermarks.get(uid), manifest.timers.get(uid)
     if watermark is None or timers is None or timers.event_time is None:
@@ -93,10 +97,10 @@ def drop_expired(schema: StateSchema, live: pa.Table, processing_time: int, wate
 
 
 def without_expired(schema: StateSchema) -> StateSchema:
-    """Returns a schema that lets the fold drop what has expired, also where a checkpoint has to keep it.
+    """Returns a schema that lets the fold drop what has expired, even if a checkpoint has to keep it.
 
-    For copies of a state, in which nobody could read it again. What a state may return after its time stays, unless
-    the state's own settings let it go.
+    For copies of a state, from which expired values cannot be read again. If a state may return expired values, they
+    stay, unless the state's own settings drop them.
     """
     if schema.ttl is None or schema.ttl.returns_expired:
         return schema

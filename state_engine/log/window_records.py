@@ -4,11 +4,11 @@ from state_engine.serialization.column import Record
 
 
 class WindowsShape(Record, frozen=True, kw_only=True):
-    """What the state of an operator's windows depends on, of all that its author says about them.
+    """The part of an operator's declared windows that the state of the windows depends on.
 
-    `kind` is which windows they are, so far as that decides where their contents are found. They end by event time or
-    by processing time. `trigger` is the class that makes them fire, without a `PurgingTrigger` around it. `evicting`:
-    an evictor keeps each element; `declared`: they are aggregated by columns.
+    `kind` is the kind of windows, so far as it decides where their contents are found. They end by event time or by
+    processing time. `trigger` is the class that makes them fire, without a `PurgingTrigger` around it. `evicting`: an
+    evictor keeps each element; `declared`: they are aggregated by columns.
     """
 
     kind: str

@@ -1,1 +1,1 @@
-"""Operators at run time: life cycle, key context, outputs."""
+"""Operator instances at run time: life cycle, key context, outputs."""

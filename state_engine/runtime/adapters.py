@@ -1,4 +1,4 @@
-"""The functions of `map`, `flat_map`, `filter` and `reduce` as what an operator runs, record by record.
+"""Adapters that let an operator run the functions of `map`, `flat_map`, `filter` and `reduce`, record by record.
 
 An adapter passes on its function's life cycle, and with it the runtime context: a `MapFunction` on a keyed stream may
 keep state, as in PyFlink.
@@ -23,25 +23,25 @@ from state_engine.errors import DuplicateStateError, JobDefinitionError
 
 
 def given(function: object) -> str:
-    """Returns what an author gave in place of a function, for messages."""
+    """Describes the object that an author gave instead of a function, for messages."""
     return f"the class {function.__name__}, not an object" if isinstance(function, type) else type(function).__name__
 
 
 class Adapter(Function):
-    """Base of all: one function, given as an object of the verb's interface or as a plain callable.
+    """Base of all adapters: wraps one function, an object of the verb's interface or a plain callable.
 
     Args:
-        function: The author's.
+        function: The author's function.
 
     Raises:
         JobDefinitionError: It is neither.
     """
 
-    verb: str  # what the author called, for messages
+    verb: str  # the method that the author called, for messages
     interface: ClassVar[type[Function]]
     method: ClassVar[str]
     asks_in_open: ClassVar[bool] = True
-    """Whether its own states are all asked for in `open()`."""
+    """Whether `open()` asks for all of its own states."""
 
     def __init__(self, function: Any) -> None:
         wanted = self.interface.__name__
@@ -57,7 +57,7 @@ class Adapter(Function):
 
     @property
     def argument(self) -> str:
-        """What the author gave, for explanations."""
+        """The name of what the author gave, for explanations."""
         return str(getattr(self.function, "__qualname__", type(self.function).__name__))
 
     def open(self, runtime_context: Any) -> None:
@@ -80,7 +80,7 @@ class Adapter(Function):
 
 
 class MapAdapter(Adapter):
-    """Emits what the function makes of a record."""
+    """Emits the function's result for a record."""
 
     verb = method = "map"
     interface = MapFunction
@@ -90,7 +90,7 @@ class MapAdapter(Adapter):
 
 
 class FlatMapAdapter(Adapter):
-    """Emits all that the function makes of a record."""
+    """Emits all results of the function for a record."""
 
     verb = method = "flat_map"
     interface = FlatMapFunction
@@ -100,7 +100,7 @@ class FlatMapAdapter(Adapter):
 
 
 class FilterAdapter(Adapter):
-    """Emits a record if the function says so."""
+    """Emits a record if the function returns a true value for it."""
 
     verb = method = "filter"
     interface = FilterFunction
@@ -110,11 +110,11 @@ class FilterAdapter(Adapter):
 
 
 class ReduceAdapter(Adapter):
-    """Keeps what the records of a key were reduced to, and emits it for each of them.
+    """Keeps the reduced record of each key, and emits it for every record of the key.
 
     Args:
         function: Reduces two records to one.
-        struct: Columns of the records; the state keeps one of them.
+        struct: Columns of the records; the state keeps one record.
     """
 
     verb = method = "reduce"
@@ -126,7 +126,7 @@ class ReduceAdapter(Adapter):
         self._struct = struct
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        # First the own state: an open() that fails in the driver must not hide it.
+        # The adapter's state comes first: if the function's open() fails in the driver, the state is known anyway.
         kept = ValueStateDescriptor(self.state_name, type_of_columns(self._struct))
         self._state: ValueState[Any] = runtime_context.get_state(kept)
         super().open(OtherStates(runtime_context, self.state_name))
@@ -139,11 +139,11 @@ class ReduceAdapter(Adapter):
 
 
 class OtherStates:
-    """A runtime context that does not give out states which the operator keeps itself.
+    """A runtime context for the author's function, which refuses states that the operator keeps itself.
 
     Args:
-        context: The operator's.
-        taken: Names of these states.
+        context: The operator's context.
+        taken: Names of the operator's own states.
     """
 
     def __init__(self, context: RuntimeContext, *taken: str) -> None:
@@ -151,17 +151,17 @@ class OtherStates:
         self._taken = taken
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._context, name)
+        attribute = getattr(self._context, name)
         if not name.endswith("_state"):
-            return found
+            return attribute
 
         def ask(state_descriptor: StateDescriptor) -> Any:
             taken = getattr(state_descriptor, "name", None)
             if taken in self._taken:
                 raise DuplicateStateError(
-                    f"The operator keeps a state {taken!r} itself.", action="Give the function's another name."
+                    f"The operator keeps a state {taken!r} itself.", action="Give the function's state another name."
                 )
-            return found(state_descriptor)
+            return attribute(state_descriptor)
 
         return ask
 

@@ -1,4 +1,4 @@
-"""What comes with a batch, and with timers that are handed over together: the clocks, and timers of many keys."""
+"""Contexts of functions that take batches of records or timers: the clocks, and timers of many keys."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from state_engine.runtime.emitted import EVENT_TIME
 
 
 class BatchTimers(BatchTimerService):
-    """Timers of many keys.
+    """Registers and deletes timers of many keys.
 
     Args:
         time: The operator's clocks.
@@ -51,7 +51,7 @@ class BatchTimers(BatchTimerService):
 
 
 def _timers(keys: Keys, timestamps: Any) -> tuple[Keys, Numbers]:
-    """Returns keys and times, without those that have no time."""
+    """Returns keys and their times, without the keys whose time is null."""
     times = _milliseconds("timers", timestamps, len(keys))
     if times.null_count:
         keys, times = keys.take(np.flatnonzero(np.asarray(pc.is_valid(times)))), times.drop_null()
@@ -59,7 +59,7 @@ def _timers(keys: Keys, timestamps: Any) -> tuple[Keys, Numbers]:
 
 
 class BatchContext(KeyedBatchProcessFunction.Context):
-    """What comes with a batch."""
+    """The context of a batch of records."""
 
     def __init__(self, timers: BatchTimers) -> None:
         self._timers = timers
@@ -74,10 +74,10 @@ class BatchContext(KeyedBatchProcessFunction.Context):
 
 
 class TimersContext(BatchContext, KeyedBatchProcessFunction.OnTimersContext):
-    """What comes with timers.
+    """The context of a batch of timers.
 
     Attributes:
-        domain: Their clock.
+        domain: The clock of the timers.
     """
 
     def __init__(self, timers: BatchTimers) -> None:
@@ -89,7 +89,7 @@ class TimersContext(BatchContext, KeyedBatchProcessFunction.OnTimersContext):
 
 
 def _milliseconds(what: str, given: Any, count: int) -> Any:
-    """Returns times as an Arrow array of integers, which is what they have to be."""
+    """Returns times as an Arrow array of 64-bit integers; raises for a wrong type or number of them."""
     array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
     array = array if isinstance(array, pa.Array) else pa.array(array)
     if not (pa.types.is_integer(array.type) or pa.types.is_null(array.type)):

@@ -1,4 +1,4 @@
-"""What an operator does with a function that takes whole batches."""
+"""Calls a function that takes whole batches, and checks the batches that it returns."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -28,28 +28,28 @@ from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.types import schema_of
 
 ENOUGH_BYTES = 64 << 20
-"""A function is called with so much, or with all records of the epoch: asked for each key once, states cost least."""
+"""A function is called with this many bytes, or all records of the epoch: reading each key's state once costs least."""
 TIMERS_AT_ONCE = 1 << 20
-"""A function is handed so many timers at once."""
+"""The largest number of timers that a function gets in one call."""
 
 
 def takes_timers_together(function: Any) -> bool:
-    """Returns whether a function gets the timers that are due together, as columns."""
+    """Returns whether a function gets all due timers together, as columns."""
     return isinstance(function, FiresTogether) or (
         isinstance(function, KeyedBatchProcessFunction) and _has(function, "on_timers")
     )
 
 
 def check_timer_methods(function: Any) -> None:
-    """Checks that timers come to a function in one way.
+    """Checks that a function has only one method for timers.
 
     Raises:
-        JobDefinitionError: It has two.
+        JobDefinitionError: It has both.
     """
     if isinstance(function, KeyedBatchProcessFunction) and _has(function, "on_timer") and _has(function, "on_timers"):
         raise JobDefinitionError(
-            f"{type(function).__name__} has on_timer and on_timers: its timers cannot come to both.",
-            action="Leave out one of them. on_timers gets many timers at once, on_timer one by one.",
+            f"{type(function).__name__} has on_timer and on_timers: its timers cannot go to both.",
+            action="Remove one of them. on_timers gets many timers at once, on_timer one by one.",
         )
 
 
@@ -58,7 +58,7 @@ def _has(function: Any, method: str) -> bool:
 
 
 def layout_of(function: Function, descriptor: StateDescriptor) -> Layout:
-    """Returns how a function over batches will ask a state.
+    """Returns how a function over batches will access a state.
 
     Raises:
         JobDefinitionError: It gets its timers together, and the state has a time to live in event time.
@@ -68,24 +68,24 @@ def layout_of(function: Function, descriptor: StateDescriptor) -> Layout:
     if takes_timers_together(function) and descriptor.expires_in_event_time:
         raise JobDefinitionError(
             f"State {descriptor.name!r} of {type(function).__name__} has a time to live in event time, and its "
-            "timers come to on_timers. Each timer would have to see what was there at its own time.",
-            action="Take processing time, of which an epoch has one, or on_timer in place of on_timers.",
+            "timers go to on_timers. Each timer would have to see the state as it was at the timer's own time.",
+            action="Use processing time, which is one per epoch, or on_timer instead of on_timers.",
         )
-    # In `on_timer` a function has row methods; and what an author's codec stores, it reads value by value.
+    # `on_timer` uses the row methods of states; and values with an author's codec are read one by one.
     by_rows = _has(function, "on_timer") or holds_codec(descriptor.type_info)
     return Layout.ENTRIES if by_rows else Layout.COLUMNS
 
 
 class BatchCall:
-    """Calls `process_batch`, and checks what it gives.
+    """Prepares the arguments of a function over batches, and checks what the function returns.
 
     Args:
         spec: The operator.
-        key_positions: Which of the input's columns are the key.
-        codec: Its keys.
+        key_positions: Positions of the key columns in the input.
+        codec: Reads and writes its keys.
 
     Attributes:
-        latest: The largest event time of the epoch's records that the function was called with; None without one.
+        latest: The largest event time of the epoch's records that the function has got; None without one.
     """
 
     def __init__(self, spec: OperatorSpec, key_positions: list[int], codec: KeyCodec) -> None:
@@ -108,55 +108,55 @@ class BatchCall:
         self.latest: int | None = None
 
     def waits_with(self, batch: pa.RecordBatch) -> bool:
-        """Takes a batch of the exchange; says whether more may come before the function is called."""
-        if batch.num_rows:  # without records there is nothing to call the function with
+        """Takes a batch of the exchange; returns whether to wait for more before the function is called."""
+        if batch.num_rows:  # without records the function is not called
             self._waiting.append(batch)
             self._bytes += batch.nbytes
         return self._bytes < self._enough
 
     def taken(self) -> pa.RecordBatch | None:
-        """Returns all that waits, as one batch, and forgets it; None if nothing does."""
+        """Returns all waiting records as one batch, and no longer holds them; None if there are none."""
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         return joined(waiting) if waiting else None
 
     def records(self, batch: pa.RecordBatch) -> tuple[Keys, pa.RecordBatch]:
-        """Returns the keys and the records, or partials of them, of a batch of the exchange."""
+        """Returns the keys and the records (or partials) of a batch of the exchange."""
         schema, positions = self._of_partials if is_partial(batch) else self._of_records
         count = len(schema)
-        own = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=False)]
+        columns = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=False)]
         times = batch.column(count) if batch.num_columns > count else None
         if times is not None and (latest := pc.max(times).as_py()) is not None:
             self.latest = latest if self.latest is None else max(self.latest, latest)
-        keys = Keys([own[position] for position in positions], self._codec.read, times)
-        return keys, pa.RecordBatch.from_arrays(own, schema=schema)
+        keys = Keys([columns[position] for position in positions], self._codec.read, times)
+        return keys, pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def timers(self, keys: Keys, domain: TimeDomain) -> "Iterator[tuple[Keys, pa.Array[Any]]]":
-        """Yields the keys of timers, as their author's function knows them, and what the timers were registered for."""
+        """Yields keys of timers, as the author's function sees them, and the times that the timers were set for."""
         times: Any = keys.times
-        if isinstance(keys, EntryKeys):  # those of one time stand in the order of their spelling
-            own = Keys(self._codec.write([split_entry(entry)[0] for entry in keys.each]), self._codec.read)
-            own = own.take(in_order(np.asarray(times), lambda tied: list(own.take(tied).columns)))
+        if isinstance(keys, EntryKeys):  # timers of one time are in the order of their keys' spelling
+            own_keys = Keys(self._codec.write([split_entry(entry)[0] for entry in keys.each]), self._codec.read)
+            own_keys = own_keys.take(in_order(np.asarray(times), lambda tied: list(own_keys.take(tied).columns)))
         else:
-            own = keys.own.take(keys.of_own) if isinstance(keys, NamespacedKeys) else keys
-        own.times = times if domain is TimeDomain.EVENT_TIME else None
-        for start in range(0, len(own), TIMERS_AT_ONCE):
-            some = np.arange(start, min(start + TIMERS_AT_ONCE, len(own)))
-            yield own.take(some) if len(some) < len(own) else own, times.slice(start, len(some))
+            own_keys = keys.own.take(keys.of_own) if isinstance(keys, NamespacedKeys) else keys
+        own_keys.times = times if domain is TimeDomain.EVENT_TIME else None
+        for start in range(0, len(own_keys), TIMERS_AT_ONCE):
+            some = np.arange(start, min(start + TIMERS_AT_ONCE, len(own_keys)))
+            yield own_keys.take(some) if len(some) < len(own_keys) else own_keys, times.slice(start, len(some))
 
     def outputs(self, given: Any, keys: Keys) -> dict[str, pa.RecordBatch]:
-        """Returns one batch per output that somebody reads, of what the function gave.
+        """Returns one batch per output that has a reader, from what the function gave.
 
         Raises:
-            OutputValueError: Something is no batch, or its columns are others than those that were declared.
+            OutputValueError: Something is no batch, or its columns are not those that were declared.
         """
         parts: dict[str, list[pa.Table]] = {}
-        for one in whole(_listed(given)):
-            output, rows = (one[0].tag_id, one[1]) if _is_tagged(one) else (None, one)
+        for item in whole(_listed(given)):
+            output, rows = (item[0].tag_id, item[1]) if _is_tagged(item) else (None, item)
             if output is None or (output != MAIN and output in self._schemas):
                 table = _table(output or MAIN, rows)
                 parts.setdefault(output or MAIN, []).append(table if self._declared else _owned(table))
         batches = {output: self._batches(output, tables, keys) for output, tables in parts.items()}
-        return {output: joined(of_output) for output, of_output in batches.items() if of_output}
+        return {output: joined(output_batches) for output, output_batches in batches.items() if output_batches}
 
     def _batches(self, output: str, tables: list[pa.Table], keys: Keys) -> list[pa.RecordBatch]:
         schema = self._schemas[output]
@@ -168,10 +168,10 @@ class BatchCall:
         return [batch for table in tables for batch in self._fitted(output, table, schema)]
 
     def _fitted(self, output: str, rows: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
-        """Returns rows of an output as it was declared, checked."""
+        """Returns rows as batches of the output's declared columns, or raises OutputValueError."""
         names = set(rows.schema.names)
         if EVENT_TIME in schema.names and EVENT_TIME not in names:
-            why = "an operator behind it wants event times: give them by ctx.timed(rows, times), or one row per record"
+            why = "a downstream operator needs event times: use ctx.timed(rows, times), or give one row per record"
             raise OutputValueError(output, f"{rows.num_rows} rows without event times", why)
         declared = self._schemas[output].names
         if len(rows.schema.names) != len(names) or names - {EVENT_TIME} != set(declared):
@@ -193,7 +193,7 @@ def _table(output: str, rows: Any) -> pa.Table:
 
 
 def _owned(rows: pa.Table) -> pa.Table:
-    """Returns rows in memory of their own: a column may be a NumPy array that its author goes on to fill anew."""
+    """Returns a copy of rows: a column may be a NumPy array that its author goes on to change."""
     return pa.concat_tables([rows, rows.schema.empty_table()]).combine_chunks() if rows.num_rows else rows
 
 
@@ -208,21 +208,21 @@ def _is_tagged(given: Any) -> bool:
 
 
 def by_output(given: list[dict[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
-    """Returns what several calls gave as one batch for each output."""
+    """Joins the batches that several calls gave into one batch per output."""
     if len(given) == 1:
         return given[0]
     outputs: dict[str, list[pa.RecordBatch]] = {}
-    for of_call in given:
-        for output, batch in of_call.items():
+    for call_outputs in given:
+        for output, batch in call_outputs.items():
             outputs.setdefault(output, []).append(batch)
     return {output: joined(batches) for output, batches in outputs.items()}
 
 
 def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns batches as one; there is at least one of them, with records."""
+    """Joins batches into one; there must be at least one, with records."""
     whole: Any = pa.Table.from_batches(batches)
-    [together] = whole.combine_chunks().to_batches()
-    return together  # type: ignore[no-any-return]
+    [batch] = whole.combine_chunks().to_batches()
+    return batch  # type: ignore[no-any-return]
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""An operator instance that calls its function with whole batches, and with the timers that are due together."""
+"""An operator instance that calls its function with whole batches, and with all due timers together."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,8 +33,8 @@ _EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 class BatchOperator(Operator):
     """As `Operator`, for a `KeyedBatchProcessFunction`.
 
-    Records wait until there are enough of them or the epoch ends. A batch has no order, so the watermark follows its
-    records only after the last one. Timers come to `on_timers` together, or to `on_timer` one by one.
+    Records wait until there are enough of them or the epoch ends. A batch has no order, so the watermark advances only
+    after the epoch's last record. `on_timers` gets timers together, `on_timer` gets them one by one.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class BatchOperator(Operator):
         assert self.backend is not None, "a function over batches has a key"
         self._call = BatchCall(spec, self._key_positions, self._codec)
         self._together = takes_timers_together(self.function)
-        of_many = BatchTimers(self.time, self.backend.timers)
-        self._batch, self._many_timers = BatchContext(of_many), TimersContext(of_many)
+        timers = BatchTimers(self.time, self.backend.timers)
+        self._batch, self._many_timers = BatchContext(timers), TimersContext(timers)
         self.backend.timers_by_columns = self._together
 
     def _states(self) -> Callable[[StateDescriptor], Any] | None:
@@ -71,13 +71,13 @@ class BatchOperator(Operator):
         return self._process_batch(waiting) if waiting is not None else {}
 
     def advance_watermark(self) -> dict[str, pa.RecordBatch]:
-        behind, latest = self.spec.out_of_orderness, self._call.latest
-        if behind is None or latest is None or not self._together:
+        out_of_orderness, latest = self.spec.out_of_orderness, self._call.latest
+        if out_of_orderness is None or latest is None or not self._together:
             return {}
-        reached = watermark_behind(latest, behind)
-        if reached <= self.time.watermark:
+        watermark = watermark_behind(latest, out_of_orderness)
+        if watermark <= self.time.watermark:
             return {}
-        self.time.watermark = reached
+        self.time.watermark = watermark
         return self._fire_together(_EVENT)
 
     def _fire_all(self) -> dict[str, pa.RecordBatch]:
@@ -92,7 +92,7 @@ class BatchOperator(Operator):
         return outputs
 
     def _fire_together(self, *domains: TimeDomain) -> dict[str, pa.RecordBatch]:
-        """Hands over the timers that are due: to a declared function once, to an author's until none is."""
+        """Hands over the due timers: to a declared function once, to an author's function until none is due."""
         if isinstance(self.function, FiresTogether):
             return self._fire_declared(self.function)
         outputs: list[dict[str, pa.RecordBatch]] = []
@@ -110,7 +110,7 @@ class BatchOperator(Operator):
     def _fire_declared(self, function: FiresTogether) -> dict[str, pa.RecordBatch]:
         backend = self.backend
         if backend is not None and backend.has_timers(_PROCESSING):
-            # It registers none: an earlier function under this uid did. They are taken, or epochs would begin for them.
+            # An earlier function under this uid registered them. Remove them, or idle epochs would run for them.
             for _ in backend.timers(_PROCESSING).all_due(self.time.processing_time, in_turn=False):
                 pass
         timers = self._timers(_EVENT)
@@ -124,7 +124,7 @@ class BatchOperator(Operator):
     def _given(
         self, given: Callable[[], Any], keys: Keys, what: str, records: pa.RecordBatch | None = None
     ) -> dict[str, pa.RecordBatch]:
-        """Returns what a function over batches gives, which may be a generator, by output."""
+        """Returns what a function over batches gives, by output; it may give a generator."""
         self.context.entry = NO_KEY
         try:
             return self._call.outputs(given(), keys)

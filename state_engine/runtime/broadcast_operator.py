@@ -1,4 +1,4 @@
-"""An operator instance beside a broadcast stream: its elements come first, then the records."""
+"""An operator instance with a broadcast stream as input 2: its elements come first, then the records."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ Ask = Callable[[MapStateDescriptor], BroadcastMap]
 
 
 class _Reads(RecordContext, KeyedBroadcastProcessFunction.ReadOnlyContext, BroadcastProcessFunction.ReadOnlyContext):
-    """What a record comes with."""
+    """The context of a record."""
 
     def __init__(self, operator: "BroadcastOperator", timers: Any) -> None:
         super().__init__(operator.context, operator.time, timers)
@@ -47,7 +47,7 @@ class _Reads(RecordContext, KeyedBroadcastProcessFunction.ReadOnlyContext, Broad
 
 
 class _ReadsAtTimer(_Reads, TimerContext, KeyedBroadcastProcessFunction.OnTimerContext):
-    """What a timer comes with."""
+    """The context of a timer."""
 
     def __init__(self, operator: "BroadcastOperator", timers: Any) -> None:
         TimerContext.__init__(self, operator.context, operator.time, timers)
@@ -55,7 +55,7 @@ class _ReadsAtTimer(_Reads, TimerContext, KeyedBroadcastProcessFunction.OnTimerC
 
 
 class _Writes(KeyedBroadcastProcessFunction.Context, BroadcastProcessFunction.Context):
-    """What a broadcast element comes with."""
+    """The context of a broadcast element."""
 
     def __init__(self, operator: "BroadcastOperator") -> None:
         self._time = operator.time
@@ -77,10 +77,10 @@ class _Writes(KeyedBroadcastProcessFunction.Context, BroadcastProcessFunction.Co
 class BroadcastOperator(RowOperator):
     """As `RowOperator`, for a function with `process_element` and `process_broadcast_element`.
 
-    In a batch the broadcast elements come in front of the records; so they must in an epoch.
+    In a batch, broadcast elements are processed before the records. An epoch must give them in that order too.
 
     Args:
-        spec: The operator; input 2 is the broadcast one.
+        spec: The operator; input 2 is the broadcast stream.
         two: Its inputs.
         subtask: Its number.
         parallelism: The operator's parallelism.
@@ -104,17 +104,17 @@ class BroadcastOperator(RowOperator):
         self._element = _Writes(self)
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastMap:
-        """Returns the map of a descriptor.
+        """Returns the broadcast state of a descriptor.
 
         Raises:
-            JobDefinitionError: The stream was broadcast without it.
+            JobDefinitionError: The stream was broadcast without this descriptor.
         """
         name = getattr(descriptor, "name", descriptor)
         if name not in {declared.name for declared in self.spec.broadcast}:
             declared = ", ".join(repr(one.name) for one in self.spec.broadcast)
             raise JobDefinitionError(
                 f"Operator {self.spec.uid!r} asked for the broadcast state {name!r}; declared are {declared}.",
-                action="Give its descriptor to broadcast(...).",
+                action="Pass its descriptor to broadcast(...).",
             )
         return self.operator_state.get_broadcast_state(descriptor)
 
@@ -134,11 +134,11 @@ class BroadcastOperator(RowOperator):
         process, context, time, row = self.function.process_broadcast_element, self._element, self.time, None
         self.context.entry = NO_KEY
         try:
-            for at, row in zip(times, self._elements_of.of(part), strict=True):
-                time.timestamp = at
+            for timestamp, row in zip(times, self._elements_of.of(part), strict=True):
+                time.timestamp = timestamp
                 result = process(row, context)
                 if result is not None:
-                    emitted.add(whole(result), at)
+                    emitted.add(whole(result), timestamp)
         except BaseException as error:
             raise self._failed(error, "process_broadcast_element() raised", None, row) from error
 
@@ -151,23 +151,23 @@ class BroadcastOperator(RowOperator):
         key: Any = None
         row: Any = None
         try:
-            for key, at, row in zip(keys, times, self._records_of.of(part), strict=True):
-                time.timestamp = at
+            for key, timestamp, row in zip(keys, times, self._records_of.of(part), strict=True):
+                time.timestamp = timestamp
                 context.entry = key
                 result = process(row, record)
                 if result is not None:
-                    emitted.add(whole(result), at)
+                    emitted.add(whole(result), timestamp)
         except BaseException as error:
             raise self._failed(error, "process_element() raised", key, row) from error
 
 
 def check_broadcast_function(function: Any, *, keyed: bool) -> None:
-    """Raises JobDefinitionError unless a function suits a stream with or without key beside a broadcast one."""
+    """Raises JobDefinitionError unless a function fits a stream, with or without key, connected to a broadcast one."""
     wanted = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
     if not isinstance(function, wanted):
         raise JobDefinitionError(
-            f"A stream {'with' if keyed else 'without'} key beside a broadcast one got {given(function)}.",
-            action=f"Give a {wanted.__name__}, or {'take away' if keyed else 'put'} key_by(...) in front of connect().",
+            f"A stream {'with' if keyed else 'without'} key, connected to a broadcast one, got {given(function)}.",
+            action=f"Give a {wanted.__name__}, or {'remove' if keyed else 'put'} key_by(...) before connect().",
         )
 
 

@@ -1,7 +1,7 @@
-"""Records key by key, for functions that get one at a time: what they look at is then in the processor's caches.
+"""Sorts records by key, for functions that get one record at a time: a key's state is then in the CPU caches.
 
-Records of an epoch come in no order. A function that has 50,000 keys looks for the state of each record's key in
-memory, or in RocksDB; with those of a key side by side it does so once for all of them. They keep their order.
+Records of an epoch come in no order. A function with 50,000 keys looks up the state of each record's key in memory or
+in RocksDB. With the records of a key side by side, it does so once per key. Records of one key keep their order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.spec import OperatorSpec
 
 _MOST_BYTES, _MOST_RECORDS = 32 << 20, 1_000_000
-"""So much waits at most; an order of more records gains little."""
+"""Records wait up to these limits; sorting more records gains little."""
 _AT_ONCE = 10_000
-"""Records go on in batches of so many, as from Spark."""
+"""Records per batch that is passed on, as from Spark."""
 _ENOUGH_KEYS = 2_000
-"""The states of fewer stay in the caches anyway."""
+"""The states of fewer keys stay in the caches anyway."""
 _ENOUGH_PER_KEY = 2
 
 
 class RecordsByKey:
-    """Gathers batches of one epoch, and gives their records out again, in another order where that pays.
+    """Collects batches of one epoch and yields their records, sorted by key where that pays.
 
     Args:
         key: Names of the key columns.
@@ -37,15 +37,15 @@ class RecordsByKey:
 
     @classmethod
     def of(cls, spec: OperatorSpec) -> "RecordsByKey | None":
-        """Returns what gathers an operator's records; None where they have an order, or are taken together anyway."""
+        """Returns a collector for an operator's records; None if they have an order, or its function takes batches."""
         by_row = spec.kind == "keyed_process" and not isinstance(spec.function, KeyedBatchProcessFunction)
         return cls([column.name for column in spec.key]) if by_row and not spec.order_by else None
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes a batch; yields what waits in front of it if there would be too much.
+        """Takes a batch; first yields the waiting records if the batch would exceed a limit.
 
-        Records with event times go on at once: they come in the order of these, which watermarks and timers follow. So
-        does a batch that is too large to wait.
+        Records with event times are yielded at once: they come in the order of their times, which watermarks and timers
+        follow. A batch that is too large to wait is yielded at once too.
         """
         size = batch.nbytes
         if self._bytes + size > _MOST_BYTES or self._records + batch.num_rows > _MOST_RECORDS:
@@ -58,7 +58,7 @@ class RecordsByKey:
         self._records += batch.num_rows
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yields what waits."""
+        """Yields the waiting records."""
         waiting, count = self._waiting, self._records
         self._waiting, self._bytes, self._records = [], 0, 0
         records = joined(waiting) if count > _AT_ONCE else None
@@ -71,7 +71,7 @@ class RecordsByKey:
             yield records.take(indices(order[start : start + _AT_ONCE]))
 
     def _order(self, records: pa.RecordBatch) -> Numbers | None:
-        """Returns the positions of records key by key; None where they may stay as they are."""
+        """Returns the positions of records, key by key; None if sorting does not pay."""
         keys = Keys([records.column(name) for name in self._key], _unread)
         number = len(keys.first)
         pays = number >= _ENOUGH_KEYS and number * _ENOUGH_PER_KEY <= len(keys)
@@ -79,7 +79,7 @@ class RecordsByKey:
 
 
 def _unread(columns: object) -> list[object]:
-    raise AssertionError("keys are numbered, and no more")
+    raise AssertionError("keys are only numbered, never read")
 
 
 __all__ = ["RecordsByKey"]

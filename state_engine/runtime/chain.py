@@ -1,4 +1,4 @@
-"""Functions that run one behind the other in one operator, as Flink chains operators."""
+"""Runs several functions one after the other in one operator, as Flink chains operators."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ Call = Callable[[Any, Any], Emitted]
 
 
 class ChainAdapter(Adapter):
-    """Gives each function what the one in front of it gave; only the last one's rows leave the operator.
+    """Passes the rows of each function to the next one; only the rows of the last function leave the operator.
 
-    What travels in between stays in the process, and needs no type. It is copied, as between Flink's chained operators:
-    what one function goes on to change, no other one sees. (Objects of classes that `copied` does not know travel as
-    they are.) Rows for side outputs, which only the first one can have, pass the others.
+    Rows between two functions stay in the process and need no type. They are copied, as between Flink's chained
+    operators: if one function changes a row later, no other function sees it. (Objects of classes that `copied` does
+    not know are not copied.) Only the first function can have side outputs; their rows skip the other functions.
 
     Args:
         links: Any function that an operator runs, then adapters of `map`, `flat_map` and `filter`.
@@ -36,8 +36,8 @@ class ChainAdapter(Adapter):
     @property
     def argument(self) -> str:
         first = self._links[0]
-        own = first.argument if isinstance(first, Adapter) else type(first).__name__
-        return " -> ".join([own, *map(_named, self._links[1:])])
+        first_name = first.argument if isinstance(first, Adapter) else type(first).__name__
+        return " -> ".join([first_name, *map(_named, self._links[1:])])
 
     def open(self, runtime_context: Any) -> None:
         first, *others = self._links
@@ -49,7 +49,7 @@ class ChainAdapter(Adapter):
         self._calls = _calls_of(first)
 
     def finish(self) -> Emitted:
-        """Gives the last rows of each function to those behind it, then lets these finish."""
+        """Passes the last rows of each function to the next one, then finishes that one, down the chain."""
         rows: list[Any] = [copied(row) for row in whole(self._links[0].finish() or ())]
         for link in self._links[1:]:
             rows = [*_passed(rows, link.process_element, None), *(copied(row) for row in whole(link.finish() or ()))]
@@ -103,7 +103,7 @@ def _one_passed(record: Any, process: Call, ctx: Any) -> Iterable[Any]:
 
 
 class WithoutState:
-    """A runtime context without state: for what stands behind an operator with a key."""
+    """A runtime context without keyed state: for functions after a keyed one in a chain."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -111,8 +111,8 @@ class WithoutState:
     def __getattr__(self, name: str) -> Any:
         if name.endswith("_state"):
             raise JobDefinitionError(
-                "A function behind a keyed operator asked for a keyed state, but its stream has no key.",
-                action="Put key_by(...) in front of it.",
+                "A function after a keyed operator asked for a keyed state, but its stream has no key.",
+                action="Call key_by(...) before it.",
             )
         return getattr(self._context, name)
 
@@ -122,12 +122,12 @@ def _named(link: Function) -> str:
 
 
 def itself(record: Any) -> Any:
-    """Returns the record: what stands between a source and its sinks."""
+    """Returns the record: the function of an identity operator between a source and its sinks."""
     return record
 
 
 class Projection:
-    """Gives a tuple of some fields."""
+    """The function of `project`: returns a tuple of some fields."""
 
     def __init__(self, indexes: tuple[int, ...]) -> None:
         self._indexes = indexes

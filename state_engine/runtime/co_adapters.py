@@ -1,4 +1,4 @@
-"""The functions of `map` and `flat_map` on connected streams as what an operator with two inputs runs."""
+"""Adapters that let an operator with two inputs run the functions of `map` and `flat_map` on connected streams."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -9,16 +9,16 @@ from state_engine.errors import JobDefinitionError
 
 
 class CoAdapter(Function):
-    """Base of both: passes on the function's life cycle, and with it the runtime context.
+    """Base of both adapters: passes on the function's life cycle, and with it the runtime context.
 
     Args:
-        function: The author's.
+        function: The author's function.
 
     Raises:
         JobDefinitionError: It does not have the verb's interface.
     """
 
-    verb: ClassVar[str]  # what the author called, for messages; its methods are the verb with 1 and 2
+    verb: ClassVar[str]  # the method that the author called, for messages; the function has it with suffix 1 and 2
     interface: ClassVar[type[Function]]
 
     def __init__(self, function: Any) -> None:
@@ -40,7 +40,7 @@ class CoAdapter(Function):
 
 
 class CoMapAdapter(CoAdapter):
-    """Emits what the function makes of a record, unless that is None."""
+    """Emits the function's result for a record, unless it is None."""
 
     verb = "map"
     interface = CoMapFunction
@@ -55,7 +55,7 @@ class CoMapAdapter(CoAdapter):
 
 
 class CoFlatMapAdapter(CoAdapter):
-    """Emits all that the function makes of a record."""
+    """Emits all results of the function for a record."""
 
     verb = "flat_map"
     interface = CoFlatMapFunction

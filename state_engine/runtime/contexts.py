@@ -1,4 +1,4 @@
-"""Contexts that an operator hands to its function."""
+"""Contexts that an operator passes to its function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,12 +23,12 @@ _EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 
 
 class OperatorTimerService(TimerService):
-    """What a function may ask of time, and the timers of the current key.
+    """The clocks for a function, and the timers of the current key.
 
     Args:
         time: The operator's clocks.
         keys: The current key.
-        tables: Gives the timers of a clock; None for a function without keys.
+        tables: Returns the timers of a clock; None for a function without keys.
     """
 
     __slots__ = (
@@ -40,7 +40,7 @@ class OperatorTimerService(TimerService):
         "register_event_time_timer",
         "register_processing_time_timer",
     )
-    # Called for each record, so they are the tables' own functions, put here when the first of a clock is called.
+    # Called per record, so each becomes the table's own function, at the first call of either method of its clock.
     register_processing_time_timer: OfTimer
     register_event_time_timer: OfTimer
     delete_processing_time_timer: OfTimer
@@ -80,13 +80,13 @@ class OperatorTimerService(TimerService):
         if self._tables is None:
             raise JobDefinitionError(
                 "A timer was asked for on a stream without key.",
-                action="Put key_by(...) in front and use a KeyedProcessFunction.",
+                action="Call key_by(...) first, and use a KeyedProcessFunction.",
             )
         return self._tables(domain)
 
 
 class OperatorRuntimeContext(RuntimeContext):
-    """Where an instance runs, and its states.
+    """The runtime context of an instance: where it runs, and its states.
 
     Args:
         uid: The operator.
@@ -94,10 +94,10 @@ class OperatorRuntimeContext(RuntimeContext):
         parallelism: The operator's parallelism.
         max_parallelism: Number of key groups.
         parameters: The job's parameters.
-        states: Gives the state of a descriptor; None for a function without keys.
-        keys: The current key, for what the engine itself runs.
-        time: The operator's clocks, likewise.
-        timers: Timers of the current key and namespace, likewise.
+        states: Returns the state of a descriptor; None for a function without keys.
+        keys: The current key, for functions of the engine itself.
+        time: The operator's clocks, for the same functions.
+        timers: Timers of the current key and namespace, for the same functions.
     """
 
     def __init__(
@@ -168,13 +168,13 @@ class OperatorRuntimeContext(RuntimeContext):
         if self._states is None:
             raise JobDefinitionError(
                 f"Operator {self._uid!r} asked for the keyed state {descriptor.name!r}, but its stream has no key.",
-                action="Put key_by(...) in front and use a KeyedProcessFunction.",
+                action="Call key_by(...) first, and use a KeyedProcessFunction.",
             )
         return self._states(descriptor)
 
 
 class RecordContext(KeyedProcessFunction.Context, ProcessFunction.Context):
-    """What comes with a record; one object for all records of an instance."""
+    """The context of a record; one object for all records of an instance."""
 
     __slots__ = ("_keys", "_time", "_timers")
 
@@ -194,7 +194,7 @@ class RecordContext(KeyedProcessFunction.Context, ProcessFunction.Context):
 
 
 class TimerContext(RecordContext, KeyedProcessFunction.OnTimerContext):
-    """What comes with a timer; one object for all timers of an instance. `timestamp()` is the timer's time."""
+    """The context of a timer; one object for all timers of an instance. `timestamp()` is the timer's time."""
 
     __slots__ = ("domain",)
 

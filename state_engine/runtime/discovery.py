@@ -1,4 +1,4 @@
-"""What a function will ask for, found by opening a copy of it when the job is built."""
+"""Discovers which states a function asks for, by opening a copy of it when the job is built."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +22,8 @@ class Discovered(NamedTuple):
 
     Attributes:
         states: Their schemas, as far as they are known.
-        all_known: Whether both ran to their end, so that there are no others, unless the author asks for them later.
+        all_known: Whether both methods ran to their end, and the function does not ask for states with its first record
+            (`asks_in_open`). Then there are no other states, unless the author's code asks for one later.
     """
 
     states: tuple[StateSchema, ...]
@@ -30,7 +31,7 @@ class Discovered(NamedTuple):
 
 
 class _Placeholder:
-    """Stands for a state while a function is opened without records."""
+    """Takes the place of a state while a function is opened without records."""
 
     def __getattr__(self, name: str) -> Any:
         raise JobDefinitionError(
@@ -39,30 +40,30 @@ class _Placeholder:
 
 
 _BROADCAST = (
-    "Hold the value itself, which each worker gets once, and not a broadcast variable of Spark, which Spark loads for "
-    "its own functions only; for values that change there is broadcast state."
+    "Keep the value itself in the function: each worker gets it once. Spark loads broadcast variables only for its own "
+    "functions. For values that change, use broadcast state."
 )
 
 
 def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> Discovered:
     """Finds the states that the function's `initialize_state()` and `open()` ask for.
 
-    They are called on a copy, as they will be in the workers, and so is `close()`; one that needs what only a worker
-    has may fail here without harm, and its states are then known with the first epoch.
+    They are called on a copy, as they will be in the workers, and so is `close()`. A method that needs something only a
+    worker has may fail here without harm; its states are then known with the first epoch.
 
     Args:
         spec: The operator.
         copy: Makes the copy of the function that a worker would get.
 
     Raises:
-        JobDefinitionError: A state has an unsupported type, or one name has two types or times to live, or the function
+        JobDefinitionError: A state has an unsupported type, one name has two types or times to live, or the function
             cannot be sent to a worker.
     """
-    found: dict[str, StateSchema] = {}
+    schemas: dict[str, StateSchema] = {}
 
     def ask(descriptor: StateDescriptor) -> _Placeholder:
         schema = state_schema(spec.uid, spec.key, descriptor)
-        check_same(found.setdefault(descriptor.name, schema), schema)
+        check_same(schemas.setdefault(descriptor.name, schema), schema)
         return _Placeholder()
 
     try:
@@ -96,11 +97,11 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> Discovere
     except LakestateError:
         raise
     except (Exception, SystemExit, GeneratorExit):
-        pass  # what it has asked for until then is known
+        pass  # the states that it asked for until then are known
     finally:
         with suppress(Exception, SystemExit, GeneratorExit):
             life.close()
-    states = (*found.values(), *operator_state.schemas)
+    states = (*schemas.values(), *operator_state.schemas)
     check_names(states)
     return Discovered(states, all_known)
 

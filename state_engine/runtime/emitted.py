@@ -1,4 +1,4 @@
-"""What an instance emits of a batch: rows, with their event times where anybody wants to know them."""
+"""Rows that an operator instance emits, with their event times where a downstream operator needs them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -11,19 +11,19 @@ from state_engine.runtime.outputs import MAIN, OutputValueError, OutputWriter, i
 from state_engine.serialization.copies import RowCopies
 
 EVENT_TIME = "__ls_time"
-"""Column behind those of a record: its event time in ms, null without one."""
+"""Column after those of a record: its event time in ms, null without one."""
 
 
 class Emitted:
-    """Rows in the order in which a function gave them, each as it was when it was given.
+    """Collects the rows of a function in their order, each as it was when the function gave it.
 
     Args:
-        copies: How rows are taken.
-        timed: Whether somebody wants to know their event times.
+        copies: Copies the rows.
+        timed: Whether their event times are needed.
 
     Attributes:
         rows: Rows, and `(tag, row)` pairs.
-        times: The event time of each, None where nobody wants to know.
+        times: The event time of each; None if event times are not needed.
     """
 
     __slots__ = ("_copies", "_take", "rows", "times")
@@ -35,21 +35,21 @@ class Emitted:
         self._take = copies.into(self.rows)
 
     def taking(self, call: Any) -> Callable[[Iterable[Any]], None]:
-        """Returns what adds the rows that a method gives, where nobody wants to know their times."""
+        """Returns the function that adds the rows of a method, for rows whose event times are not needed."""
         fresh = self._copies.takes_tuples and gives_fresh_tuples(call)
         return self.rows.extend if fresh else self._take
 
     def add(self, given: Iterable[Any], time: int | None) -> None:
-        """Adds what one call of the function gave."""
+        """Adds the rows that one call of the function gave."""
         before = len(self.rows)
         self._take(given)
         if self.times is not None:
-            own = given.times if isinstance(given, TimedRows) else [time] * (len(self.rows) - before)
-            self.times.extend(own)
+            times = given.times if isinstance(given, TimedRows) else [time] * (len(self.rows) - before)
+            self.times.extend(times)
 
 
 class TimedRows(list[Any]):
-    """Rows whose event times are not that of the record or timer which they were made at.
+    """Rows with event times of their own, instead of the time of the record or timer that made them.
 
     Attributes:
         times: The event time of each.
@@ -71,7 +71,7 @@ class Rows(NamedTuple):
 
     Attributes:
         rows: The rows.
-        times: The event time of each, None where nobody wants to know.
+        times: The event time of each; None if event times are not needed.
     """
 
     rows: list[Any]
@@ -79,17 +79,17 @@ class Rows(NamedTuple):
 
 
 class EmittedWriter:
-    """Makes record batches of what an instance emitted.
+    """Makes record batches of the rows that an instance emitted.
 
     Args:
         output: Columns of the main output.
-        side_outputs: Columns of each side output that somebody reads, by tag id; rows of others are dropped.
-        keeps_rows: Whether somebody takes the rows of the main output as they are, from `kept`.
+        side_outputs: Columns of each side output that has a reader, by tag id; rows of others are dropped.
+        keeps_rows: Whether the next operator takes the rows of the main output as Python objects, from `kept`.
         writes_main: Whether the main output becomes columns.
         timed_side_outputs: Side outputs whose rows have event times, if those of the main output do.
 
     Attributes:
-        kept: Rows of the main output, newest call of `write`.
+        kept: Rows of the main output, of the last call of `write`.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class EmittedWriter:
         self.kept: Rows | None = None
 
     def write(self, emitted: Emitted) -> dict[str, pa.RecordBatch]:
-        """Returns one batch per output that got rows: `main`, and the tag ids that somebody reads.
+        """Returns one batch per output that got rows: `main`, and the tag ids that have readers.
 
-        A timed output has the column `EVENT_TIME` behind its own.
+        A timed output has the column `EVENT_TIME` after its own columns.
 
         Raises:
             OutputValueError: A row does not fit its output's columns.
@@ -128,7 +128,7 @@ class EmittedWriter:
             try:
                 return self._plain(rows, times)
             except OutputValueError:
-                self._has_tags = any(map(is_tagged, rows))  # looked for only when the rows are not plain: 50 ns a row
+                self._has_tags = any(map(is_tagged, rows))  # only when the rows are not plain: it costs 50 ns a row
                 if not self._has_tags:
                     raise
         main, tagged = split_by_tag(rows)
@@ -140,12 +140,12 @@ class EmittedWriter:
         batches = self._plain(main, times) if main else {}
         for tag, of_tag in tagged.items():
             if tag in self._side:
-                own = times_aside.get(tag) if tag in self._timed_side_outputs else None
-                batches[tag] = _with_times(self._side[tag].write(of_tag), own)
+                tag_times = times_aside.get(tag) if tag in self._timed_side_outputs else None
+                batches[tag] = _with_times(self._side[tag].write(of_tag), tag_times)
         return batches
 
     def _plain(self, rows: list[Any], times: list[int | None] | None) -> dict[str, pa.RecordBatch]:
-        """Rows of the main output alone."""
+        """Writes rows that all belong to the main output."""
         if self._keeps_rows:
             self.kept = Rows(rows, times)
         return {MAIN: _with_times(self._main.write(rows), times)} if self._writes_main else {}
@@ -153,11 +153,11 @@ class EmittedWriter:
 
 def _times_by_tag(rows: Sequence[Any], times: Sequence[int | None]) -> dict[str, list[int | None]]:
     """Returns the event times of the `(tag, row)` pairs among rows, by tag id, in order."""
-    found: dict[str, list[int | None]] = {}
+    by_tag: dict[str, list[int | None]] = {}
     for row, time in zip(rows, times, strict=True):
         if is_tagged(row):
-            found.setdefault(row[0].tag_id, []).append(time)
-    return found
+            by_tag.setdefault(row[0].tag_id, []).append(time)
+    return by_tag
 
 
 def _with_times(batch: pa.RecordBatch, times: list[int | None] | None) -> pa.RecordBatch:

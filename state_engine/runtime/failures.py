@@ -1,6 +1,6 @@
-"""What went wrong in an instance, as data: a failure travels in the ack, and the driver raises it by its name.
+"""Failures of an operator instance as data: a failure travels in the ack, and the driver raises it by its name.
 
-Text of exceptions, keys and records comes from `state_engine.causes`, so that no failure loses its cause to them.
+`state_engine.causes` makes the text of exceptions, keys and records, so that it never hides a failure's cause.
 """
 
 from pathlib import Path
@@ -19,16 +19,16 @@ from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization import copies
 
 _FRONT = (str(Path(__file__).parent), iterating.__file__, copies.__file__)
-"""Where the code lies that calls an author's, and reads what it gives."""
+"""Files with the code that calls the author's code, and reads what it gives."""
 _MEND = (
-    "Mend the function, or let it send such records to a side output; the epoch was not sealed, and the job goes on "
-    "from the record in front when it is started again."
+    "Fix the function, or let it send such records to a side output. The epoch was not sealed: a restarted job "
+    "continues from the end of the epoch before."
 )
-_ITERABLE = "Yield rows, or return a list of them: of one row, [row]. Of none, return None."
+_ITERABLE = "Yield rows, or return a list of them: [row] for one row. For no rows, return None."
 
 
 class OperatorFailure(Exception):
-    """The author's code failed; `failure` says where, on which key and record."""
+    """The author's code failed; `failure` has the place, the key and the record."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -44,21 +44,21 @@ def user_failure(
     record: object = None,
     data: object = None,
 ) -> OperatorFailure:
-    """Returns what the author's code raised.
+    """Returns a failure of the author's code.
 
     Args:
         uid: The operator.
         subtask: Its subtask.
-        error: What was raised, which need not be an `Exception`: `sys.exit()` in a function fails it, too.
-        what: By which call, as a sentence's beginning.
-        key: The key at hand; `NO_KEY` without one.
-        record: The record at hand; None without one.
-        data: All records and keys of the call, where it has more than these.
+        error: What was raised. It need not be an `Exception`: `sys.exit()` in a function makes it fail, too.
+        what: The call that raised it, as the beginning of a sentence.
+        key: The current key; `NO_KEY` without one.
+        record: The current record; None without one.
+        data: All records and keys of the call, if there are more than `key` and `record`.
     """
     if isinstance(error, WorkerEndsError):
         raise error
-    own = _from_the_authors_code(error.__traceback__)
-    ours = own is None and isinstance(error, TypeError) and "not iterable" in cause_line(error)
+    author_frames = _from_the_authors_code(error.__traceback__)
+    not_iterable = author_frames is None and isinstance(error, TypeError) and "not iterable" in cause_line(error)
     values = (None if key is NO_KEY else key, record, data)
     return OperatorFailure(
         Failure(
@@ -66,10 +66,10 @@ def user_failure(
             uid=uid,
             subtask=subtask,
             message=sentence(f"{what} {cause_line(error, *values)}"),
-            action=_ITERABLE if ours else _action(error),
+            action=_ITERABLE if not_iterable else _action(error),
             key=shown(key) if key is not NO_KEY else "",
             record=shown(record) if record is not None else "",
-            traceback=trace_of(error, own, *values),
+            traceback=trace_of(error, author_frames, *values),
         )
     )
 
@@ -79,14 +79,14 @@ def _action(error: BaseException) -> str:
 
 
 def _from_the_authors_code(frames: TracebackType | None) -> TracebackType | None:
-    """Returns a traceback without the frames of the loops in front; None if there are no others."""
+    """Returns a traceback without the leading frames of the engine's loops; None if there are no other frames."""
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_FRONT):
         frames = frames.tb_next
     return frames
 
 
 def output_failure(spec: OperatorSpec, subtask: int, error: OutputValueError) -> OperatorFailure:
-    """Returns that a function gave a row which its output does not admit."""
+    """Returns the failure of a function that gave a row which does not fit its output."""
     declared = spec.output if error.output == MAIN else spec.side_outputs.get(error.output)
     return OperatorFailure(
         Failure(
@@ -96,25 +96,25 @@ def output_failure(spec: OperatorSpec, subtask: int, error: OutputValueError) ->
             message=f"Operator {spec.uid!r} returned a row for its output {error.output!r} that is not "
             f"{declared.ddl() if declared else 'a pair of tag and row'}: {error}.",
             action="Return rows of the declared type, or change output_type."
-            + ("" if isinstance(spec.function, Adapter) else " Rows are yielded, or returned as a list: one as [row]."),
+            + ("" if isinstance(spec.function, Adapter) else " Yield rows, or return a list: [row] for one row."),
             record=error.row,
         )
     )
 
 
 def engine_failure(uid: str, subtask: int, error: BaseException) -> Failure:
-    """Returns an error of ours as data; the driver raises it again by its name, what has none as an `EpochError`."""
+    """Returns an error of the engine as data; the driver raises it by its name, without one as an `EpochError`."""
     if isinstance(error, WorkerEndsError):
         raise error
     if isinstance(error, LakestateError):
         name, message, action, trace = type(error).__name__, error.message, error.action, ""
     else:
-        # Which values its text may quote is not known here.
-        told, trace = (
+        # Its text may quote values of records, and which ones is not known here.
+        text, trace = (
             (cause_line(error), trace_of(error)) if shows_records() else (f"{type(error).__name__}: {HIDDEN}", "")
         )
-        name, action = "", "Look at the worker's log; the epoch was not sealed and is run again."
-        message = sentence(f"The task raised {told}")
+        name, action = "", "Look at the worker's log. The epoch was not sealed and is run again."
+        message = sentence(f"The task raised {text}")
     return Failure(kind="engine", uid=uid, subtask=subtask, message=message, action=action, error=name, traceback=trace)
 
 
@@ -122,21 +122,21 @@ _TIMERS = [f"state {name!r}" for name in TIMERS.values()]
 
 
 def state_failure(uid: str, subtask: int, error: StateValueError) -> Failure:
-    """Returns, as data, that the epoch's end found a value which its state's type does not admit."""
+    """Returns, as data, that at the epoch's end a state had a value that does not fit the state's type."""
     state = ", ".join(getattr(error, "__notes__", ()))
-    under = "" if state.startswith(("operator", "broadcast")) else f" under key {shown(error.entry)}"
+    where = "" if state.startswith(("operator", "broadcast")) else f" under key {shown(error.entry)}"
     action = "Put values of the declared type, or declare another type under a new state name."
-    said = f"put a value into its {state}{under} that the state's type does not admit"
+    problem = f"put a value into its {state}{where} that does not fit the state's type"
     if is_timer := state in _TIMERS:
         action = "Give whole milliseconds since 1970, from -2**63 to 2**63 - 1."
-        said = "registered a timer for what is no time"
+        problem = "registered a timer for a value that is no time"
     return Failure(
         kind="user_function" if is_timer else "state_type",
         uid=uid,
         subtask=subtask,
-        message=f"Operator {uid!r} {said}: {error}.",
+        message=f"Operator {uid!r} {problem}: {error}.",
         action=action,
-        key=shown(error.entry) if under else "",
+        key=shown(error.entry) if where else "",
     )
 
 

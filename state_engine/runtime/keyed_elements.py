@@ -1,4 +1,4 @@
-"""Records with a computed key: the key's columns lie behind the author's, and no function sees them."""
+"""Records with a computed key: the key columns come after the author's columns, and no function sees them."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from state_engine.serialization.rows import as_tuple, row_maker
 
 
 class KeySelector(Function):
-    """Says what the key of an element is, by PyFlink's name."""
+    """Computes the key of an element: PyFlink's class of the same name."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
@@ -19,10 +19,10 @@ class KeySelector(Function):
 
 
 class Leading(Carrier):
-    """A record is made of the first fields alone.
+    """Makes a record of the first fields only, without the key columns.
 
     Args:
-        visible: These fields, and how the record holds them.
+        visible: These fields, and the carrier of their record.
     """
 
     def __init__(self, visible: StructType) -> None:
@@ -34,16 +34,16 @@ class Leading(Carrier):
 
     def values(self, record: Any) -> tuple[Any, ...]:
         raise JobDefinitionError(
-            "A record with a computed key was to be emitted.", action="Emit rows of the operator's own output type."
+            "A function emitted a record with a computed key.", action="Emit rows of the operator's own output type."
         )
 
 
 class KeyOf:
-    """Gives the values of the key columns of a record.
+    """Computes the values of a record's key columns.
 
     Args:
         selector: The author's `KeySelector`, or a function.
-        given: The fields of its result as its type names them, in the order of the key columns.
+        given: The fields of its result by the names in its type, in the order of the key columns.
     """
 
     def __init__(self, selector: Any, given: StructType) -> None:

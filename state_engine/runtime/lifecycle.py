@@ -1,4 +1,4 @@
-"""The calls that one instance of a function gets besides records and timers, in Flink's order.
+"""The calls to one instance of a function other than records and timers, in Flink's order.
 
 ```
 initialize_state ─> open ─┬─> notify_… ─> timers, records ─> [finish] ─> snapshot_state ─┬─> close
@@ -42,10 +42,10 @@ Failed = Callable[[BaseException, str], BaseException]
 
 
 class RestoredFrom(NamedTuple):
-    """The sealed epoch that an instance goes on from.
+    """The sealed epoch that an instance continues from.
 
     Attributes:
-        checkpoint_id: What the snapshots of that epoch were told; None in a log of before there were such.
+        checkpoint_id: The id that `snapshot_state` got in that epoch; None in logs older than checkpoint ids.
         timestamp: Its processing time, in ms.
     """
 
@@ -54,13 +54,13 @@ class RestoredFrom(NamedTuple):
 
 
 class InitializationContext(StateInitializationContext):
-    """What an instance gets when it begins.
+    """The argument of `initialize_state`.
 
     Args:
-        restored: The epoch that it goes on from.
-        operator_states: States of the subtask as a whole, and raw ones.
-        keyed_states: The others.
-        keyed: Whether there is a key.
+        restored: The epoch that the instance continues from; None for a first start.
+        operator_states: Operator state and raw state of the subtask.
+        keyed_states: Keyed state.
+        keyed: Whether the operator has a key.
     """
 
     def __init__(
@@ -94,15 +94,15 @@ class InitializationContext(StateInitializationContext):
     def get_raw_keyed_state_inputs(self) -> Iterable[KeyGroupStatePartitionStreamProvider]:
         if not self._keyed:
             raise no_key(self._operator_states.uid)
-        held = self._operator_states.raw.keyed()
-        return [KeyGroupStatePartitionStreamProvider(io.BytesIO(data), group) for group, data in held.items()]
+        data_by_group = self._operator_states.raw.keyed()
+        return [KeyGroupStatePartitionStreamProvider(io.BytesIO(data), group) for group, data in data_by_group.items()]
 
     def get_raw_operator_state_inputs(self) -> Iterable[StatePartitionStreamProvider]:
         return [StatePartitionStreamProvider(io.BytesIO(data)) for data in self._operator_states.raw.partitions()]
 
 
 class SnapshotContext(StateSnapshotContext):
-    """What an instance gets at the end of an epoch.
+    """The argument of `snapshot_state`, at the end of an epoch.
 
     Args:
         checkpoint_id: Id of the checkpoint that covers the epoch.
@@ -134,12 +134,12 @@ class SnapshotContext(StateSnapshotContext):
 
 
 class LifeCycle:
-    """The calls to one instance.
+    """Makes the life cycle calls to one instance of a function.
 
     Args:
-        function: What the operator runs, which may wrap what the author wrote.
-        keys: The current key: there is none during these calls.
-        failed: Makes the operator's failure of what the author's code raised.
+        function: The function that the operator runs; it may wrap the author's.
+        keys: The current key; during these calls no key is current.
+        failed: Makes the operator's failure from what the author's code raised.
     """
 
     def __init__(self, function: Function, keys: KeyContext, failed: Failed) -> None:
@@ -151,7 +151,7 @@ class LifeCycle:
 
     @property
     def keeps_fields(self) -> bool:
-        """Whether the function keeps in its fields what it stored, so that they must not fall behind its states."""
+        """Whether the function keeps in fields what it stored: its fields then must not be older than its states."""
         return isinstance(self._authors, CheckpointedFunction)
 
     def begin(self, context: StateInitializationContext, runtime: RuntimeContext) -> None:
@@ -164,7 +164,7 @@ class LifeCycle:
             self._function.open(runtime)
 
     def notify(self, completed: Iterable[int], aborted: Iterable[int]) -> None:
-        """Tells of checkpoints that ended."""
+        """Notifies the function of checkpoints that ended."""
         if isinstance(self._authors, CheckpointListener):
             for checkpoint_id in completed:
                 with self._called("notify_checkpoint_complete()"):
@@ -174,7 +174,7 @@ class LifeCycle:
                     self._authors.notify_checkpoint_aborted(checkpoint_id)
 
     def finish(self) -> list[Any]:
-        """Tells that the input has ended; returns the last rows."""
+        """Tells the function that the input has ended; returns its last rows."""
         with self._called("finish()"):
             return [copied(row) for row in whole(self._function.finish() or ())]
 
@@ -185,14 +185,14 @@ class LifeCycle:
                 self._authors.snapshot_state(context)
 
     def close(self) -> None:
-        """Closes the function, once, if it was begun; also where its beginning failed."""
+        """Closes the function, once, if it was begun, even if `begin` failed."""
         if self._begun:
             self._begun = False
             self._keys.entry = NO_KEY
             self._function.close()
 
     def dispose(self, whose: str) -> None:
-        """As `close`; what that raises ends nothing, and is logged."""
+        """As `close`, but an error that the function raises is logged, and not raised again."""
         try:
             self.close()
         except WorkerEndsError:
@@ -212,12 +212,12 @@ class LifeCycle:
 
 
 def authors_function(function: Any) -> Any:
-    """Returns what the author wrote, out of an adapter if there is one."""
+    """Returns the author's function, unwrapped from its adapter if there is one."""
     return function.function if isinstance(function, (Adapter, CoAdapter)) else function
 
 
 def is_listener(function: Any) -> bool:
-    """Says whether a function wants to know of checkpoints."""
+    """Returns whether a function is a `CheckpointListener`."""
     return isinstance(authors_function(function), CheckpointListener)
 
 

@@ -1,7 +1,7 @@
 """An operator instance: one function over one key-group range, Arrow at both ends.
 
-What all have in common: states, timers, the life of the function, what it emits. How records reach the function is
-that of `row_operator.py` and `batch_operator.py`.
+This module has what all instances share: states, timers, the life cycle of the function, what the function emits.
+`row_operator.py` and `batch_operator.py` add how records reach the function.
 """
 
 from abc import ABC, abstractmethod
@@ -38,11 +38,11 @@ _EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 class Operator(ABC):
     """One instance of an operator in one worker.
 
-    Life: `open` once, then per epoch `begin`, `advance`, `process` for every batch, `finish` if the input ends, and
-    `end`; `close` when it is dropped. After any failure the instance is not used again.
+    Life cycle: `open` once, then per epoch `begin`, `advance`, `process` for every batch, `flush`, `advance_watermark`,
+    `finish` if the input ends, and `snapshot`; `close` when it is dropped. After a failure it is not used again.
 
     Args:
-        spec: The operator; its function belongs to this instance alone.
+        spec: The operator; no other instance uses its function object.
         subtask: Its number.
         parallelism: The operator's parallelism.
         make_backend: Makes its keyed state backend.
@@ -88,14 +88,14 @@ class Operator(ABC):
         )
 
     def _states(self) -> Callable[[StateDescriptor], Any] | None:
-        """Returns what gives the function its keyed states; None without a key."""
+        """Returns the function that makes keyed states from descriptors; None without a key."""
         return self.backend.state if self.backend is not None else None
 
     def open(self, restored: RestoredFrom | None = None) -> None:
-        """Initialises the function's states, and opens it.
+        """Initialises the function's states and opens the function.
 
         Args:
-            restored: The epoch that it goes on from.
+            restored: The epoch that it continues from.
 
         Raises:
             OperatorFailure: Its `initialize_state` or `open` raised.
@@ -104,7 +104,7 @@ class Operator(ABC):
         self.life.begin(InitializationContext(restored, self.operator_state, self.runtime, keyed=keyed), self.runtime)
 
     def renew(self, function: Function) -> None:
-        """Puts another copy of the function, not begun yet, over the keyed state that is there."""
+        """Replaces the function by another copy that was not begun yet, and keeps the current keyed state."""
         self.dispose()
         self.operator_state = OperatorStateBackend(self.spec.uid, self.subtask, self.parallelism)
         self.function = function
@@ -115,7 +115,7 @@ class Operator(ABC):
         self.life.close()
 
     def dispose(self) -> None:
-        """Closes the function; what that raises ends nothing, and is logged."""
+        """Closes the function; an error that this raises is logged, and not raised again."""
         self.life.dispose(f"operator {self.spec.uid!r}, subtask {self.subtask}")
 
     def begin(
@@ -129,23 +129,23 @@ class Operator(ABC):
         """Starts an epoch.
 
         Args:
-            processing_time: The epoch's, in ms.
-            watermark: Where the operator stands, in ms; None before the first.
-            attempt: How often the epoch was tried before.
+            processing_time: The epoch's processing time, in ms.
+            watermark: The operator's watermark, in ms; None before the first one.
+            attempt: Number of earlier attempts of the epoch.
             completed: Ids of checkpoints that have become visible since the epoch before.
-            aborted: Ids of those that were given up.
+            aborted: Ids of checkpoints that were given up.
         """
         self._ended = completed, aborted
         self.time.begin(processing_time, NO_WATERMARK if watermark is None else watermark)
         self.runtime.attempt = attempt
 
     def advance(self) -> dict[str, pa.RecordBatch]:
-        """Tells of checkpoints that ended, then fires the timers that are due, those of event time first.
+        """Notifies the function of checkpoints that ended, then fires the due timers, those of event time first.
 
-        Returns as `process` does.
+        Returns what `process` returns.
 
         Raises:
-            OperatorFailure: The function raised, or returned what its output type does not admit.
+            OperatorFailure: The function raised, or returned a row that does not fit its output type.
         """
         self.life.notify(*self._ended)
         return self._fire_all()
@@ -161,30 +161,30 @@ class Operator(ABC):
         """Processes one batch of records.
 
         Args:
-            batch: The input columns, in the spec's order. One more behind them is the records' event time, in which
-                order they come.
+            batch: The input columns, in the spec's order. If there is one more column after them, it is the records'
+                event time, and the records come in that order.
 
         Returns:
-            One batch per output that got rows: `main`, and the tag ids that somebody reads. If the spec emits event
-            time, main has the column `EVENT_TIME` behind its own.
+            One batch per output that got rows: `main`, and the tag ids that have readers. If the spec emits event
+            time, `main` has the column `EVENT_TIME` after its own columns.
 
         Raises:
-            OperatorFailure: The function raised, or returned what its output type does not admit.
+            OperatorFailure: The function raised, or returned a row that does not fit its output type.
         """
 
     def flush(self) -> dict[str, pa.RecordBatch]:
-        """Processes what was not processed yet, after the last record of an epoch; returns and raises as `process`."""
+        """Processes the records that still wait, after the last record of an epoch; returns and raises as `process`."""
         return {}
 
     def advance_watermark(self) -> dict[str, pa.RecordBatch]:
-        """Lets the watermark follow the epoch's records, if it did not follow each of them.
+        """Advances the watermark by the epoch's records, if it did not follow each of them.
 
         Called after `flush`. Returns and raises as `process` does.
         """
         return {}
 
     def take_rows(self) -> Rows | None:
-        """Returns the rows of the main output that the last call gave, if the spec says that they are kept."""
+        """Returns the rows of the main output from the last call, if the spec says that they are kept."""
         rows, self._writer.kept = self._writer.kept, None
         return rows
 
@@ -196,7 +196,7 @@ class Operator(ABC):
         return self._outputs(emitted)
 
     def snapshot(self, checkpoint_id: int, epoch: int) -> None:
-        """Ends an epoch: lets the function store its fields. What it has done by now is what `changes` gives.
+        """Ends an epoch: lets the function store its fields. `changes` then returns all changes up to now.
 
         Args:
             checkpoint_id: Id of the checkpoint that covers the epoch.
@@ -215,7 +215,7 @@ class Operator(ABC):
         check_names(self.schemas)
 
     def changes(self) -> Changes:
-        """Returns what the epoch changed in all states of the instance, behind `snapshot`; it stays pending.
+        """Returns, after `snapshot`, what the epoch changed in all states of the instance; the changes stay pending.
 
         Raises:
             StateValueError: A value does not fit its state's type.
@@ -226,20 +226,20 @@ class Operator(ABC):
         return [*changes, *self.operator_state.freeze(now, sum(rows.num_rows for _, rows in changes))]
 
     def range_of(self, schema: StateSchema) -> KeyGroupRange:
-        """Returns which rows of a state `operator_state` needs: of all subtasks, or of its own key groups."""
+        """Returns the key groups whose rows of a state `operator_state` needs: its own for keyed state, else all."""
         if schema.kind == "keyed" and self.backend is not None:
             return self.backend.key_groups
         return KeyGroupRange(0, self.spec.max_parallelism - 1)
 
     def settle(self) -> None:
-        """The changes that `changes` gave were sealed."""
+        """Marks the changes that `changes` returned as sealed."""
         if self.backend is not None:
             self.backend.settle()
         self.operator_state.settle()
 
     @property
     def rows_in_memory(self) -> int:
-        """Live rows, over all states, that count against the worker's memory between epochs."""
+        """Number of live rows over all states that count against the worker's memory between epochs."""
         return (self.backend.rows_in_memory if self.backend is not None else 0) + self.operator_state.rows
 
     @property
@@ -249,12 +249,12 @@ class Operator(ABC):
         return (*keyed, *self.operator_state.schemas)
 
     def statistics(self) -> tuple[StateStatistics, ...]:
-        """Sizes of all states, as of the epoch before."""
+        """Sizes of all states, as of the end of the epoch before."""
         keyed = self.backend.statistics() if self.backend is not None else ()
         return (*keyed, *self.operator_state.statistics())
 
     def earliest_timer(self, domain: TimeDomain) -> int | None:
-        """Returns when the next timer of a clock is due, in ms; None without one."""
+        """Returns the time of the next timer of a clock, in ms; None without one."""
         timers = self._timers(domain)
         return timers.earliest() if timers is not None else None
 
@@ -262,7 +262,7 @@ class Operator(ABC):
         return Emitted(self._copies, timed=self.spec.emits_event_time)
 
     def _timers(self, domain: TimeDomain) -> TimerTable | None:
-        """Returns the timers of a clock, None as long as there are none."""
+        """Returns the timers of a clock; None while there are none."""
         backend = self.backend
         return backend.timers(domain) if backend is not None and backend.has_timers(domain) else None
 
@@ -276,15 +276,17 @@ class Operator(ABC):
         context, time, timer, on_timer = self.context, self.time, self._timer, self.function.on_timer
         timer.domain = domain
         time.firing = domain
-        for at, entry in timers.due(limit):
-            time.timestamp = at  # in front of the entry: states may clean up when they hear of it
+        for timestamp, entry in timers.due(limit):
+            time.timestamp = timestamp  # before the entry: states may clean up when the entry is set
             context.entry = entry
             try:
-                result = on_timer(at, timer)
+                result = on_timer(timestamp, timer)
                 if result is not None:
-                    emitted.add(result, at if domain is _EVENT else None)
+                    emitted.add(result, timestamp if domain is _EVENT else None)
             except BaseException as error:
-                raise self._failed(error, "on_timer() raised", context.current_key(), f"timer at {at}") from error
+                raise self._failed(
+                    error, "on_timer() raised", context.current_key(), f"timer at {timestamp}"
+                ) from error
         time.firing = None
 
     def _outputs(self, emitted: Emitted) -> dict[str, pa.RecordBatch]:
@@ -292,16 +294,16 @@ class Operator(ABC):
             return self._writer.write(emitted)
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
-        except BaseException as error:  # of a row's own methods
+        except BaseException as error:  # a row's own methods may raise it
             raise self._failed(error, "Writing its rows raised", data=emitted.rows) from error
 
     def _failed(
         self, error: BaseException, what: str, key: Any = None, record: Any = None, data: Any = None
     ) -> BaseException:
-        if isinstance(error, (OperatorFailure, LocalStateError)):  # the second is no fault of the author's
+        if isinstance(error, (OperatorFailure, LocalStateError)):  # the author did not cause a LocalStateError
             return error
-        known = key if record is not None and self.spec.key else NO_KEY
-        return user_failure(self.spec.uid, self.subtask, error, what, known, record, data)
+        current_key = key if record is not None and self.spec.key else NO_KEY
+        return user_failure(self.spec.uid, self.subtask, error, what, current_key, record, data)
 
 
 __all__ = ["Operator"]

@@ -1,4 +1,4 @@
-"""Which kind of operator instance a function gets."""
+"""Chooses the kind of operator instance for a function."""
 
 from state_engine.api.functions import KeyedBatchProcessFunction
 from state_engine.backends.heap import HeapKeyedStateBackend
@@ -14,9 +14,9 @@ from state_engine.runtime.two_input_operator import TwoInputOperator
 def operator_of(
     spec: OperatorSpec, subtask: int, parallelism: int, make_backend: MakeBackend = HeapKeyedStateBackend
 ) -> Operator:
-    """Returns an instance of an operator: over batches, or by record with one input, two, or a broadcast one."""
+    """Returns an operator instance: over batches, or per record with one input, two, or a broadcast one."""
     two = spec.two_inputs
-    if isinstance(spec.function, KeyedBatchProcessFunction):  # of two inputs it takes apart what it gets
+    if isinstance(spec.function, KeyedBatchProcessFunction):  # with two inputs it separates their records itself
         return BatchOperator(spec, subtask, parallelism, make_backend)
     if two is None:
         return RowOperator(spec, subtask, parallelism, make_backend)

@@ -1,4 +1,4 @@
-"""From what a function returned to Arrow columns of the declared types."""
+"""Converts the rows that a function returned to Arrow columns of the declared types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ MAIN = "main"
 
 
 class OutputValueError(Exception):
-    """A function returned a row that its declared output does not admit.
+    """A function returned a row that does not fit the declared type of its output.
 
     Attributes:
         output: `main` or the tag id.
@@ -31,7 +31,7 @@ class OutputValueError(Exception):
 
 
 class OutputWriter:
-    """Makes record batches of one output's rows."""
+    """Makes record batches from the rows of one output."""
 
     def __init__(self, output: str, struct: StructType) -> None:
         self.output = output
@@ -43,7 +43,7 @@ class OutputWriter:
         """Returns the rows as one batch.
 
         Raises:
-            OutputValueError: Naming field and value.
+            OutputValueError: A row does not fit; the error names field and value.
         """
         try:
             arrays = write_columns(rows, self._struct, self._writers)
@@ -54,10 +54,10 @@ class OutputWriter:
 
 
 def side_output_columns(tag: OutputTag) -> StructType:
-    """Returns the columns of a side output that somebody reads.
+    """Returns the columns of a side output that has a reader.
 
     Raises:
-        JobDefinitionError: It has none, or the name of the main output.
+        JobDefinitionError: It declares no columns, or has the name of the main output.
     """
     if tag.type_info is None:
         raise JobDefinitionError(
@@ -70,7 +70,7 @@ def side_output_columns(tag: OutputTag) -> StructType:
 
 
 def is_tagged(row: Any) -> bool:
-    """Says whether a row is a `(tag, row)` pair."""
+    """Returns whether a row is a `(tag, row)` pair."""
     return type(row) is tuple and bool(row) and type(row[0]) is OutputTag
 
 
@@ -92,14 +92,14 @@ def checked_late_data(verb: str, tag: object, columns: TypeInformation) -> Outpu
     """Returns the tag of an output of late records.
 
     Raises:
-        JobDefinitionError: It is none, or declares other columns than those of the stream.
+        JobDefinitionError: It is no tag, or declares other columns than those of the stream.
     """
     if not isinstance(tag, OutputTag):
         raise JobDefinitionError(f"{verb}() got {tag!r}.", action="Give an OutputTag.")
     if tag.type_info not in (None, columns):
         raise JobDefinitionError(
             f"{verb}() got {tag!r} with {tag.type_info}; the stream has {columns}.",
-            action="Declare the columns of the stream: what is late goes there as it came.",
+            action="Declare the columns of the stream: late records go there unchanged.",
         )
     return tag
 

@@ -10,15 +10,15 @@ from state_engine.errors import JobDefinitionError, RawStateError
 from state_engine.key_groups import KeyGroupRange
 
 MAX_BYTES = 1 << 30
-"""Most that one subtask may write to one of its streams in a snapshot: it lies in memory as one column of Arrow."""
+"""The most bytes that one subtask may write to one stream in a snapshot: memory holds them as one Arrow column."""
 
 
 class _RawOutput(io.BufferedIOBase):
-    """A binary file in parts.
+    """Base of both streams: a binary file in parts.
 
     Args:
         uid: The operator, for messages.
-        what: What the stream takes, likewise.
+        what: What the stream takes, for messages.
     """
 
     _ended = False
@@ -38,17 +38,17 @@ class _RawOutput(io.BufferedIOBase):
         return self._ended
 
     def close(self) -> None:
-        """Does nothing: wrappers close what they wrap, and the engine alone knows when the snapshot is over."""
+        """Does nothing: wrappers close what they wrap, but only the engine knows when the snapshot is over."""
 
     def flush(self) -> None:
-        """Does nothing: nothing is held back."""
+        """Does nothing: nothing is buffered."""
 
     def write(self, data: object, /) -> int:
-        """Adds bytes to the current part, and returns how many.
+        """Appends bytes to the current part, and returns their number.
 
         Raises:
-            RawStateError: There is no part yet, the stream is closed, or there are too many.
-            TypeError: It is no bytes-like object.
+            RawStateError: No part was started, the stream is closed, or it has more than `MAX_BYTES`.
+            TypeError: `data` is not a bytes-like object.
         """
         self._check_open()
         try:
@@ -61,7 +61,7 @@ class _RawOutput(io.BufferedIOBase):
         if self._size + view.nbytes > MAX_BYTES:
             raise RawStateError(
                 f"Operator {self._uid!r} wrote more than {MAX_BYTES} bytes of {self._what} in one subtask.",
-                action="Keep what is large in keyed state, which is written by its changes; or raise the parallelism.",
+                action="Keep large data in keyed state: only its changes are written. Or raise the parallelism.",
             )
         self._part().write(view)
         self._size += view.nbytes
@@ -69,22 +69,22 @@ class _RawOutput(io.BufferedIOBase):
 
     @abstractmethod
     def _part(self) -> io.BytesIO:
-        """Returns the part that is written."""
+        """Returns the part that is being written."""
 
     def _check_open(self) -> None:
         if self._ended:
             raise RawStateError(
-                f"Operator {self._uid!r} wrote {self._what} behind the end of the snapshot.",
-                action="Write in snapshot_state alone, and flush there what is wrapped around the stream.",
+                f"Operator {self._uid!r} wrote {self._what} after the end of the snapshot.",
+                action="Write only in snapshot_state, and flush any wrapper of the stream there.",
             )
 
 
 class KeyedOutput(_RawOutput, KeyedStateCheckpointOutputStream):
-    """Takes bytes by key group.
+    """Takes raw keyed state: bytes by key group.
 
     Args:
         uid: The operator.
-        key_groups: Those of the subtask.
+        key_groups: The key groups of the subtask.
     """
 
     def __init__(self, uid: str, key_groups: KeyGroupRange) -> None:
@@ -106,7 +106,7 @@ class KeyedOutput(_RawOutput, KeyedStateCheckpointOutputStream):
         if key_group in self._parts:
             raise RawStateError(
                 f"Operator {self._uid!r} began key group {key_group} twice in the raw keyed state of one snapshot.",
-                action="Write all of a key group before the next one is begun.",
+                action="Write all of a key group before you start the next one.",
             )
         self._parts[key_group] = io.BytesIO()
         self._current = key_group
@@ -127,19 +127,19 @@ class KeyedOutput(_RawOutput, KeyedStateCheckpointOutputStream):
         if self._current == self.NO_CURRENT_KEY_GROUP:
             raise RawStateError(
                 f"Operator {self._uid!r} wrote raw keyed state that belongs to no key group.",
-                action="Call start_new_key_group() in front of it.",
+                action="Call start_new_key_group() before you write.",
             )
         return self._parts[self._current]
 
     def end(self) -> dict[int, bytes]:
-        """Closes the stream; returns what it took, by key group."""
+        """Closes the stream; returns the bytes by key group."""
         self._ended = True
         parts, self._parts = self._parts, {}
         return {key_group: part.getvalue() for key_group, part in parts.items()}
 
 
 class PartitionsOutput(_RawOutput, OperatorStateCheckpointOutputStream):
-    """Takes bytes in partitions.
+    """Takes raw operator state: bytes in partitions.
 
     Args:
         uid: The operator.
@@ -162,18 +162,18 @@ class PartitionsOutput(_RawOutput, OperatorStateCheckpointOutputStream):
         return self._parts[-1]
 
     def end(self) -> list[bytes]:
-        """Closes the stream; returns what it took."""
+        """Closes the stream; returns the bytes of each partition."""
         self._ended = True
         parts, self._parts = self._parts, []
         return [part.getvalue() for part in parts]
 
 
 class RawOutputs:
-    """The streams of one snapshot, made when they are asked for.
+    """The raw state streams of one snapshot, each created at its first use.
 
     Args:
         uid: The operator.
-        key_groups: Those of the subtask; None without key.
+        key_groups: The key groups of the subtask; None without key.
     """
 
     def __init__(self, uid: str, key_groups: KeyGroupRange | None) -> None:
@@ -203,16 +203,16 @@ class RawOutputs:
         return self._partitions
 
     def end(self) -> RawWritten:
-        """Closes both; returns what they took."""
+        """Closes both streams; returns their bytes."""
         keyed = self._keyed.end() if self._keyed is not None else {}
         return RawWritten(keyed, self._partitions.end() if self._partitions is not None else [])
 
 
 def no_key(uid: str) -> JobDefinitionError:
-    """Returns the refusal of raw keyed state without a key."""
+    """Returns the error for raw keyed state on a stream without key."""
     return JobDefinitionError(
         f"Operator {uid!r} asked for raw keyed state, but its stream has no key.",
-        action="Put key_by(...) in front, or use raw operator state.",
+        action="Call key_by(...) first, or use raw operator state.",
     )
 
 

@@ -55,7 +55,7 @@ class RowOperator(Operator):
         return self._outputs(emitted)
 
     def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
-        """As `process`, for an operator without key and records that another function gave as objects."""
+        """As `process`, for an operator without key; the records are the objects that another function gave."""
         emitted = self._emitted()
         times = records.times
         if times is None and emitted.times is not None:
@@ -69,7 +69,7 @@ class RowOperator(Operator):
     def _read(self, arrays: Sequence[Any]) -> list[list[Any]]:
         try:
             return [read(column) for read, column in zip(self._read_columns, arrays, strict=False)]
-        except BaseException as error:  # of the author's codecs
+        except BaseException as error:  # the author's codecs may raise it
             raise self._failed(error, "Reading its records raised") from error
 
     def _keys(self, columns: Sequence[list[Any]] | Mapping[int, list[Any]]) -> list[Any]:
@@ -78,7 +78,7 @@ class RowOperator(Operator):
         return list(zip(*itemgetter(*self._key_positions)(columns), strict=True))
 
     def _keyed_loop(self, keys: list[Any], rows: Iterable[Any], emitted: Emitted) -> None:
-        """The row path: per record one row object, one key, one call. Measured before anything is added here."""
+        """The row path: per record one row object, one key, one call. Measure before you add anything here."""
         function: KeyedProcessFunction = self.function
         process, record, context = function.process_element, self._record, self.context
         take = emitted.taking(process)
@@ -109,30 +109,31 @@ class RowOperator(Operator):
     def _timed_loop(
         self, keys: list[Any] | None, times: list[int | None], rows: Iterable[Any], emitted: Emitted
     ) -> None:
-        """Either of the above, for records with event times: where the watermark follows them, timers fire between."""
+        """As the two loops above, for records with event times. If the watermark follows them, timers fire between."""
         process, record, context, time = self.function.process_element, self._record, self.context, self.time
-        behind, timers = self.spec.out_of_orderness, None
-        below = None if behind is None else behind + MARGIN  # as `watermark_behind`, without a call per record
+        out_of_orderness, timers = self.spec.out_of_orderness, None
+        # As in `watermark_behind`, without a call per record.
+        lag = None if out_of_orderness is None else out_of_orderness + MARGIN
         take = emitted.taking(process) if emitted.times is None else None
-        of_records: Iterable[Any] = repeat(None, len(times)) if keys is None else keys
+        record_keys: Iterable[Any] = repeat(None, len(times)) if keys is None else keys
         key: Any = None
         row: Any = None
         try:
-            for key, at, row in zip(of_records, times, rows, strict=True):
-                if below is not None and at is not None and (reached := at - below) > time.watermark:
-                    time.watermark = reached
+            for key, timestamp, row in zip(record_keys, times, rows, strict=True):
+                if lag is not None and timestamp is not None and (watermark := timestamp - lag) > time.watermark:
+                    time.watermark = watermark
                     if timers is None:
                         timers = self._timers(_EVENT)
-                    if timers is not None and timers.first <= reached:
-                        self._fire_due(timers, _EVENT, reached, emitted)
-                time.timestamp = at
+                    if timers is not None and timers.first <= watermark:
+                        self._fire_due(timers, _EVENT, watermark, emitted)
+                time.timestamp = timestamp
                 context.entry = key
                 result = process(row, record)
                 if result is not None:
                     if take is not None:
                         take(result)
                     else:
-                        emitted.add(result, at)
+                        emitted.add(result, timestamp)
         except BaseException as error:
             raise self._failed(error, f"{self._called}() raised", key, row) from error
 

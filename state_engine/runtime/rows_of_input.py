@@ -1,4 +1,4 @@
-"""Row objects of one of two inputs, out of the columns that both share."""
+"""Makes row objects of one of two inputs from the columns that both share."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from state_engine.serialization.rows import row_maker
 
 
 class RowsOfInput:
-    """Makes row objects of one input's records.
+    """Makes row objects from the records of one input.
 
     Args:
         struct: Columns of the input.
@@ -24,7 +24,7 @@ class RowsOfInput:
         self._make_row = row_maker(struct)
 
     def of(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        """Yields the rows of a batch that holds records of this input alone."""
+        """Yields the rows of a batch that has only records of this input."""
         columns = [read(batch.column(place)) for read, place in zip(self._readers, self._places, strict=True)]
         return map(self._make_row, *columns)
 

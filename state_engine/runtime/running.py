@@ -1,7 +1,7 @@
 """Running aggregations of one field per key: `sum`, `min`, `max`, `min_by`, `max_by`.
 
-As in Flink: one row out per record; `sum`, `min` and `max` keep the other fields of the key's first record, `min_by`
-and `max_by` give the whole record that holds the extreme, the first of several. NaN is larger than every number.
+As in Flink, each record gives one row. `sum`, `min` and `max` keep the other fields of the key's first record. `min_by`
+and `max_by` give the whole record that has the extreme, the first one of several. NaN is larger than every number.
 """
 
 import decimal
@@ -27,8 +27,8 @@ _EXACT = decimal.Context(prec=77)  # Python's own would round sums to 28 digits
 class RunningAdapter(ReduceAdapter):
     """Keeps one aggregated record per key, and emits it for each record.
 
-    A null in the field stops the job at the record that has it. (Flink lets a key's first null pass, and fails at the
-    record behind it.)
+    A null in the field stops the job at the record that has it. (Flink accepts a key's first null, and fails at the
+    next record.)
 
     Args:
         verb: How to aggregate.
@@ -44,7 +44,7 @@ class RunningAdapter(ReduceAdapter):
         self.verb = verb
         self._name = struct.names[position]
         self._field = _getter(struct, position)
-        # Of another aggregation or field is another state: a job that was changed must not go on from the wrong one.
+        # Another aggregation or field has another state: a changed job must not continue from the wrong value.
         self.state_name = f"{verb}_{re.sub('[^A-Za-z0-9_.-]', '_', self._name)}"[:128]
         super().__init__(_FieldReduction(verb, position, struct), struct)
 
@@ -55,13 +55,14 @@ class RunningAdapter(ReduceAdapter):
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         if self._field(value) is None:
             raise ValueError(
-                f"the field {self._name!r} is null; drop such records by where(), or replace the null, in front"
+                f"the field {self._name!r} is null; before this operator, drop such records by where(), "
+                "or replace the null"
             )
         return super().process_element(value, ctx)
 
 
 class _FieldReduction(ReduceFunction):
-    """Aggregates two records; row classes are made per process, so that it gets its own in `open`."""
+    """Aggregates two records. Row classes are made per process, so `open` makes the reducer."""
 
     def __init__(self, verb: RunningVerb, position: int, struct: StructType) -> None:
         self._made_of = verb, position, struct
@@ -74,18 +75,18 @@ class _FieldReduction(ReduceFunction):
 
 
 def _position(verb: RunningVerb, field: int | str, struct: StructType) -> int:
-    """Returns the field's position, refusing what cannot be aggregated."""
-    names, known = struct.names, ", ".join(struct.names)
+    """Returns the field's position; raises JobDefinitionError for a field that cannot be aggregated."""
+    names, fields = struct.names, ", ".join(struct.names)
     if isinstance(field, bool) or not isinstance(field, (int, str)):
         raise JobDefinitionError(f"{verb}() got {field!r} for a field.", action="Give a name or a position.")
     if isinstance(field, str) and field not in names:
         raise JobDefinitionError(
-            f"{verb}() got the field {field!r}; the stream has {known}.",
+            f"{verb}() got the field {field!r}; the stream has {fields}.",
             action="Check the spelling; names are case-sensitive here.",
         )
     if isinstance(field, int) and not 0 <= field < len(names):
         raise JobDefinitionError(
-            f"{verb}() got the position {field}; the stream has {len(names)} fields: {known}.",
+            f"{verb}() got the position {field}; the stream has {len(names)} fields: {fields}.",
             action=f"Give one from 0 to {len(names) - 1}, or a name.",
         )
     position = names.index(field) if isinstance(field, str) else field
@@ -103,7 +104,7 @@ def _is_number(kind: TypeInformation) -> bool:
 
 
 def _getter(struct: StructType, position: int) -> Callable[[Any], Any]:
-    """Returns what reads a field of a record, by the fastest way that its class has."""
+    """Returns a function that reads a field of a record in the fastest way for the record's class."""
     if struct.carrier is tuple:
         return itemgetter(position)
     if isinstance(struct.carrier, Carrier):
@@ -115,7 +116,7 @@ def _getter(struct: StructType, position: int) -> Callable[[Any], Any]:
 
 
 def _reducer(verb: RunningVerb, position: int, struct: StructType) -> Callable[[Any, Any], Any]:
-    """Returns what makes a key's new record of its old one and the one that came."""
+    """Returns a function that makes a key's new record from the old one and the record that came."""
     field, better = _getter(struct, position), _less if verb in ("min", "min_by") else _greater
     make = row_maker(struct)
 
@@ -140,7 +141,7 @@ def _greater(one: Any, other: Any) -> bool:
 
 
 def _addition(kind: TypeInformation) -> Callable[[Any, Any], Any]:
-    """Returns the sum of two values as the field's type has it, so that it is the same wherever an epoch ends."""
+    """Returns a function that adds two values in the field's type: the sum does not depend on where epochs end."""
     if isinstance(kind, DecimalType):
         return _EXACT.add
     return _add_floats if kind == AtomicType("float") else add

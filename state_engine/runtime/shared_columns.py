@@ -1,7 +1,7 @@
-"""Records of several structures in one set of columns: those of one type share a column.
+"""Records of several structures in one set of columns: fields of the same type share a column.
 
-An exchange pays for a column of a fixed width in every row, null or not; `docs/adr/0007-one-column-in-the-exchange.md`
-has measured it. So the records of a second structure take the columns of the first one where the types are equal.
+A column of fixed width costs an exchange space in every row, null or not; `docs/adr/0007-one-column-in-the-exchange.md`
+has the measurements. So the records of a second structure use the columns of the first where the types are equal.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from state_engine.api.types import StructType, TypeInformation
 
 OWN = "__ls_"
-"""What the names of our own columns begin with."""
+"""Prefix of the names of the engine's own columns."""
 
 
 class SharedColumns:
-    """Columns that hold the records of several structures; the first one's keep their names and places.
+    """Columns for the records of several structures; those of the first structure keep their names and positions.
 
     Args:
         first: The first structure.
@@ -29,11 +29,11 @@ class SharedColumns:
         return StructType(tuple(self._names), tuple(self._types))
 
     def take(self, struct: StructType, fixed: Mapping[str, int] | None = None) -> tuple[int, ...]:
-        """Finds a place for each field of one more structure; makes columns where no free one has the type.
+        """Assigns a column to each field of one more structure; adds a column where no free one has the type.
 
         Args:
             struct: The structure.
-            fixed: Fields whose place is given, as that of a key is; the types are equal.
+            fixed: Fields with a given position, such as key columns; the types must be equal.
 
         Returns:
             The position of each field's column.

@@ -1,4 +1,4 @@
-"""What an operator is, as data: made when the job is built, carried to every worker, read by the planner."""
+"""An operator as data: made when the job is built, sent to every worker, read by the planner."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,21 +30,21 @@ class OperatorSpec:
         key: Its key columns; empty for a function without keys.
         order_by: Columns by which its records are sorted within the subtask.
         output: Columns of its main output.
-        side_outputs: Columns of each side output that somebody reads, by tag id.
+        side_outputs: Columns of each side output that has a reader, by tag id.
         max_parallelism: Number of key groups.
         generated_uid: Whether the author gave no uid.
         parameters: Job parameters, for `get_job_parameter`.
-        emits_event_time: Whether somebody wants to know the event times of an output that operators read; its main
-            output then has them.
-        timed_side_outputs: The side outputs that have them too, by tag id.
-        out_of_orderness: For an operator whose only input is one ordered stream: how far its records may lie behind
-            each other, in ms. The watermark then follows the records within an epoch. None for all others.
+        emits_event_time: Whether a downstream operator needs the event times of one of its outputs. If so, its main
+            output has them.
+        timed_side_outputs: The side outputs that have event times too, by tag id.
+        out_of_orderness: For an operator whose only input is one ordered stream: by how many ms a record may be older
+            than one that came before it. The watermark then follows the records within an epoch. None for all others.
         two_inputs: How two inputs share the columns of `input`; None for an operator with one. `key` and `order_by` are
-            those of the first.
-        broadcast: The broadcast states that input 2 changes; without any it is an input as the first.
-        keeps_rows: Whether the next operator takes the rows of its main output as the objects that the function gave
-            (`Operator.take_rows`).
-        writes_main: Whether its main output becomes columns; side outputs always do.
+            those of input 1.
+        broadcast: The broadcast states that input 2 changes. If there are none, input 2 is an ordinary input.
+        keeps_rows: Whether the next operator takes the rows of its main output as the Python objects that the function
+            gave (`Operator.take_rows`).
+        writes_main: Whether its main output is written as columns; side outputs always are.
     """
 
     uid: str
@@ -89,7 +89,7 @@ def key_columns(columns: StructType, names: Sequence[str]) -> tuple[Column, ...]
     if reserved:
         raise JobDefinitionError(
             f"Key columns may not be called {', '.join(reserved)}: state tables have columns of that name.",
-            action="Rename them in front: select('value as v', ...).",
+            action="Rename them first: select('value as v', ...).",
         )
     key = tuple(Column(name=name, type=columns.types[columns.names.index(name)].ddl()) for name in names)
     key_hasher([column.type for column in key])

@@ -1,4 +1,4 @@
-"""An operator instance with two inputs, whose records come in one order in one set of columns."""
+"""An operator instance with two inputs; the records of both come in one order, in shared columns."""
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
@@ -50,9 +50,9 @@ class TwoInputOperator(RowOperator):
         arrays = batch.columns
         keys: Iterable[Any] = repeat(None)
         if self.backend is not None:
-            found = self._keys({n: self._read_columns[n](arrays[n]) for n in self._key_positions})
-            self.backend.prefetch(found)
-            keys = found
+            key_list = self._keys({n: self._read_columns[n](arrays[n]) for n in self._key_positions})
+            self.backend.prefetch(key_list)
+            keys = key_list
         tags: Any = arrays[self._tag]
         times: Iterable[int | None] = arrays[-1].to_pylist() if len(arrays) > len(self._read_columns) else repeat(None)
         first, second = (rows.of(batch.filter(pc.equal(tags, pa.scalar(n, tags.type)))) for n, rows in self._rows)
@@ -75,9 +75,9 @@ class TwoInputOperator(RowOperator):
         row: Any = None
         tag = 1
         try:
-            for tag, key, at in zip(tags, keys, times, strict=False):
+            for tag, key, timestamp in zip(tags, keys, times, strict=False):
                 context.entry = key
-                time.timestamp = at
+                time.timestamp = timestamp
                 if tag == 1:
                     row = next(first)
                     result = process1(row, record)
@@ -85,7 +85,7 @@ class TwoInputOperator(RowOperator):
                     row = next(second)
                     result = process2(row, record)
                 if result is not None:
-                    emitted.add(whole(result), at)
+                    emitted.add(whole(result), timestamp)
         except BaseException as error:
             raise self._failed(error, f"{self._calls[tag - 1]}() raised", key, row) from error
 

@@ -9,12 +9,12 @@ from state_engine.errors import JobDefinitionError
 from state_engine.runtime.shared_columns import OWN, SharedColumns
 
 INPUT = f"{OWN}input"
-"""The column that says which input a record is of: 1 or 2."""
+"""The column with the number of the record's input: 1 or 2."""
 
 
 @dataclass(frozen=True)
 class TwoInputs:
-    """Two inputs in one set of columns.
+    """How the records of two inputs are stored in one set of columns.
 
     Attributes:
         first: Columns of input 1; they come first, under their own names.
@@ -33,7 +33,7 @@ class TwoInputs:
     second_order: tuple[str, ...] = ()
 
     def column_of(self, input_: int, place: int) -> int | None:
-        """Returns which column of an input lies at a place among the shared ones, None if none does."""
+        """Returns the column of an input that is at a position among the shared columns; None if there is none."""
         if input_ == 1:
             return place if place < len(self.first.names) else None
         return self.places.index(place) if place in self.places else None
@@ -41,7 +41,7 @@ class TwoInputs:
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """One input, as its stream was keyed; without columns in `key` it was not."""
+    """One input, and how its stream was keyed; `key` is empty if it was not."""
 
     columns: StructType
     key: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class KeyedInput:
 
 
 def two_inputs(first: KeyedInput, second: KeyedInput) -> TwoInputs:
-    """Returns how two inputs share columns: key with key, order with order, the others by their types.
+    """Returns how two inputs share columns: key with key, order with order, other columns by type.
 
     Raises:
         JobDefinitionError: The keys differ in their types, or the orders do, or a key has a column twice.
@@ -64,7 +64,7 @@ def two_inputs(first: KeyedInput, second: KeyedInput) -> TwoInputs:
     if first.types(first.key) != second.types(second.key):
         raise JobDefinitionError(
             f"Input 1 is keyed by {_named(first, first.key)}, input 2 by {_named(second, second.key)}.",
-            action="Give both keys the same types, by a cast in front: with_column(name, 'cast(... as bigint)').",
+            action="Give both keys the same types. Cast before key_by(): with_column(name, 'cast(... as bigint)').",
         )
     if first.order_by and second.order_by and first.types(first.order_by) != second.types(second.order_by):
         raise JobDefinitionError(
@@ -84,7 +84,7 @@ def two_inputs(first: KeyedInput, second: KeyedInput) -> TwoInputs:
 
 
 def with_broadcast(first: KeyedInput, second: StructType) -> TwoInputs:
-    """Returns how a stream, keyed or not, shares columns with a broadcast one, whose records have no key."""
+    """Returns how a stream, keyed or not, shares columns with a broadcast stream; broadcast records have no key."""
     shared = SharedColumns(first.columns)
     places = shared.take(second)
     shared.add(INPUT, Types.BYTE())

@@ -1,4 +1,4 @@
-"""The only room that knows Spark. `README.md` says what its folders own."""
+"""The only room that uses Spark. `README.md` lists what its folders own."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads on first use: a worker needs the task runner alone, and pays for nothing else."""
+    """Loads a name on first use: a worker needs only the task runner, and should not load anything else."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

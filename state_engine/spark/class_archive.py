@@ -1,9 +1,9 @@
-"""An archive of Spark's classes, with which the JVM of a driver starts in two thirds of the time.
+"""Writes an archive of Spark's classes, with which the JVM of a driver starts in two thirds of the time.
 
-A driver loads thousands of classes before its first epoch ends: it reads, checks and links each of them. Java keeps
-what that gives in a file (class data sharing), and maps it at the next start. The file belongs to one Java and to the
-jars of one environment, so it lies in that environment. Java itself compares, and takes no archive of something else:
-then it starts as it does without one.
+A driver loads thousands of classes before its first epoch ends: it reads, checks and links each of them. Java can keep
+the result in a file (class data sharing), and maps it at the next start. The file belongs to one Java and to the jars
+of one environment, so it is stored in that environment. Java itself compares, and does not use an archive of other
+classes: then it starts as it does without one.
 
 `python -m state_engine.spark.class_archive` writes it: a small job runs, and its JVM keeps the classes when it ends.
 """
@@ -32,32 +32,32 @@ def write_archive(archive: Path | None = None, timeout_s: float = 900) -> Path:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".classes-", dir=archive.parent) as work:
             draft = Path(work) / archive.name
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-m", __spec__.name, "--job", work, str(draft)],
                 stdin=subprocess.DEVNULL,
-                capture_output=True,  # and so its JVM, which outlives Python, is waited for
+                capture_output=True,  # this also waits for the JVM, which outlives Python
                 text=True,
                 errors="replace",
                 timeout=timeout_s,
                 check=False,
             )
-            if done.returncode != 0 or not draft.exists():
-                said = "; ".join((done.stderr or done.stdout).strip().splitlines()[-3:]) or "nothing was said"
+            if process.returncode != 0 or not draft.exists():
+                output = "; ".join((process.stderr or process.stdout).strip().splitlines()[-3:]) or "no output"
                 raise ClassArchiveError(
-                    f"Java wrote no archive of classes: {said}",
-                    action="Nothing needs it, only starts take longer. Java brings one of its own to build on "
-                    "(`java -Xshare:dump` writes that where it is missing).",
+                    f"Java wrote no archive of classes: {output}",
+                    action="Nothing needs the archive, only starts take longer. It builds on an archive of Java's own: "
+                    "if that is missing, `java -Xshare:dump` writes it.",
                 )
             draft.replace(archive)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClassArchiveError(
-            f"{archive} was not written: {error}.", action="Nothing needs it, only starts take longer."
+            f"{archive} was not written: {error}.", action="Nothing needs the archive, only starts take longer."
         ) from error
     return archive
 
 
 def _run_job(folder: Path, archive: Path) -> None:
-    """Does what drivers do: a session, an operator with state, a Delta sink, a look at its table."""
+    """Does what drivers do: makes a session, runs an operator with state and a Delta sink, and reads its table."""
     from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
     from state_engine.spark.graph.sinks import DeltaSink
     from state_engine.spark.job import StreamJob
@@ -74,7 +74,7 @@ def _run_job(folder: Path, archive: Path) -> None:
     (folder / "in").mkdir()
     (folder / "in" / "one.json").write_text('{"k": "a"}\n{"k": "b"}\n')
     name = "spark.driver.extraJavaOptions"
-    options = session_settings()[name].removesuffix(archive_options())  # not on top of the one that is there
+    options = session_settings()[name].removesuffix(archive_options())  # not on top of an existing archive
     spark = local_session("lakestate-classes", extra={name: f'{options} -XX:ArchiveClassesAtExit="{archive}" {QUIET}'})
     job = StreamJob("classes", root=str(folder / "state"), parallelism=2)
     source = job.from_stream(spark.readStream.schema("k string").json(str(folder / "in")))

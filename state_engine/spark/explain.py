@@ -1,4 +1,4 @@
-"""What a job is made of, as data: for people who look before they start it."""
+"""Explains what a job consists of, as data: for people who want to see it before they start it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -44,9 +44,9 @@ class SourcePlan(msgspec.Struct, frozen=True, kw_only=True):
 class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One way into an operator.
 
-    `upstream` is the uid of an operator or the name of a source, `ship` how records find their subtask, as Flink's
-    plans say it: `HASH(k)`, `BROADCAST`, `FORWARD` inside a task, or `REBALANCE` without key. `output` is which of the
-    operator's outputs it is, and with `shared` others read that operator too: all by one more exchange.
+    `upstream` is the uid of an operator or the name of a source. `ship` is how records reach their subtask, in the
+    words of Flink's plans: `HASH(k)`, `BROADCAST`, `FORWARD` inside a task, or `REBALANCE` without key. `output` is the
+    output of the upstream operator. With `shared`, others read that operator too: all through one more exchange.
     """
 
     upstream: str
@@ -61,10 +61,11 @@ class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A state that the function's `initialize_state()` or `open()` asks for.
+    """A state that the function's `initialize_state()` or `open()` requests.
 
-    `shape` is `raw` for what a function writes as bytes; such a state is known here if `initialize_state()` reads it
-    also where nothing was restored. `ttl_ms` is its time to live; null if its values live for ever.
+    `shape` is `raw` for a state that a function writes as bytes. Such a state is known here only if
+    `initialize_state()` reads it also when nothing was restored. `ttl_ms` is its time to live; null if its values live
+    for ever.
     """
 
     name: str
@@ -86,9 +87,9 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
 class OperatorExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """One operator.
 
-    `stage` is the place of its task among the exchanges of an epoch, `chain` all operators of that task. `strategy` is
-    Flink's name for what it may be chained with. With `object_reuse` the next one of its chain takes its rows as they
-    are.
+    `stage` is the place of its task among the exchanges of an epoch. `chain` has all operators of that task. `strategy`
+    is Flink's name for the operators with which it may be chained. With `object_reuse` the next operator of its chain
+    takes its rows as they are.
     """
 
     uid: str
@@ -107,7 +108,7 @@ class OperatorExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, operators upstream first."""
+    """A job, with its operators upstream first."""
 
     job: str
     root: str
@@ -118,7 +119,7 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_job(job: "StreamJob") -> JobExplanation:
-    """Returns what a job is made of; nothing is read, written or started."""
+    """Returns what a job consists of; nothing is read, written or started."""
     origins = [edge.origin for node in job.operators for edge in node.edges]
     sources = sorted((o for o in origins if isinstance(o, SourceNode)), key=lambda source: source.number)
     timed = {
@@ -177,9 +178,9 @@ def _operator(job: "StreamJob", node: OperatorNode, chain: tuple[str, ...]) -> O
 
 
 def _stage(node: OperatorNode) -> int:
-    """Returns how many exchanges lie in front of and at an operator: its place among the stages of an epoch."""
-    in_front = (_stage(upstream) + upstream.handover.shared for upstream, _ in node.upstream)
-    return (0 if node.chained else 1) + max(in_front, default=0)
+    """Returns how many exchanges an operator has before it, with its own one: its place among the epoch's stages."""
+    before = (_stage(upstream) + upstream.handover.shared for upstream, _ in node.upstream)
+    return (0 if node.chained else 1) + max(before, default=0)
 
 
 def _input(node: OperatorNode, edge: Edge) -> InputPlan:
@@ -214,8 +215,8 @@ def _event_time(edge: Edge) -> str:
     if strategy is None:
         return ""
     time = strategy.timestamp or type(strategy.assigner).__name__
-    behind = strategy.out_of_orderness
-    return f"{time}, no watermarks" if behind is None else f"{time}, watermark {behind} ms behind"
+    delay = strategy.out_of_orderness
+    return f"{time}, no watermarks" if delay is None else f"{time}, watermark {delay} ms behind"
 
 
 def _step(step: Step) -> str:

@@ -1,14 +1,14 @@
-"""Delta's jars: resolved once, kept in a cache, handed to Spark as files.
+"""Provides Delta's jars: resolved once, kept in a cache, handed to Spark as files.
 
-`spark.jars.packages` would ask Ivy at every start and costs 4 s each time; `spark.jars` with the files of Delta's own
-groups does not. So a child process lets Delta's pip helper resolve once, and what it found is kept under
+`spark.jars.packages` would ask Ivy at every start, which costs 4 s each time; `spark.jars` with the files of Delta's
+own groups does not. So a child process lets Delta's pip helper resolve once, and the jars are kept under
 
     <cache>/<coordinate>/*.jar
     <cache>/<coordinate>/complete.json    names, sizes and SHA-256, written last
 
-A folder is built under a unique name and renamed into place: a download that stopped half-way is never taken for a
-finished one, and two processes that resolve at once do not meet. `LAKESTATE_JARS` names a folder of jars for machines
-without a network.
+A folder is built under a unique name and renamed into place. So a download that stopped half-way is never taken for a
+finished one, and two processes that resolve at the same time do not disturb each other. `LAKESTATE_JARS` names a folder
+of jars for machines without a network.
 
 `python -m state_engine.spark.jars` fills the cache ahead of time.
 """
@@ -32,14 +32,14 @@ SCALA = "2.13"
 MARKER = "complete.json"
 MARKER_VERSION = 1
 OWN_GROUPS = ("io.delta_", "io.unitycatalog_")
-"""What Delta needs beyond the jars that pyspark ships, as Ivy's file names begin."""
+"""Beginnings of Ivy's file names of the jars that Delta needs beyond those that pyspark ships."""
 
 Resolver = Callable[[Path], list[Path]]
-"""Downloads Delta and what it depends on below the given empty folder, and returns the jars."""
+"""Downloads Delta and its dependencies below the given empty folder, and returns the jars."""
 
 
 class JarsUnavailableError(LakestateError):
-    """Delta's jars are neither at hand nor to be had."""
+    """Delta's jars are neither on this machine nor available."""
 
 
 def coordinate() -> str:
@@ -73,20 +73,20 @@ def delta_jars(folder: Path | None = None, *, resolve: Resolver | None = None) -
     if folder is not None:
         return _from_folder(folder)
     cached = cache_folder() / coordinate().replace(":", "_")
-    if (found := _complete(cached)) is not None:
-        return found
+    if (jars := _complete(cached)) is not None:
+        return jars
     return _fill(cached, resolve or _resolve_with_ivy)
 
 
 def _from_folder(folder: Path) -> list[Path]:
     _, artifact, release = coordinate().split(":")
-    wanted = [f"{artifact}-{release}.jar", f"delta-storage-{release}.jar"]
+    needed = [f"{artifact}-{release}.jar", f"delta-storage-{release}.jar"]
     action = (
         f"Copy the folder that `python -m state_engine.spark.jars` prints on a machine with a network, "
-        f"or name another one with LAKESTATE_JARS; it must hold {' and '.join(wanted)}."
+        f"or name another one with LAKESTATE_JARS; it must hold {' and '.join(needed)}."
     )
     jars = sorted(folder.glob("*.jar"))
-    missing = [name for name in wanted if not any(jar.name in (name, f"io.delta_{name}") for jar in jars)]
+    missing = [name for name in needed if not any(jar.name in (name, f"io.delta_{name}") for jar in jars)]
     if missing:
         raise JarsUnavailableError(f"The folder of jars {folder} does not hold {' and '.join(missing)}.", action=action)
     if (folder / MARKER).exists() and _complete(folder) is None:
@@ -98,7 +98,7 @@ def _from_folder(folder: Path) -> list[Path]:
 
 
 def _complete(folder: Path) -> list[Path] | None:
-    """Returns the jars that the marker lists, or None if one of them or the marker is not as it should be."""
+    """Returns the jars that the marker lists; None if the marker is not valid or a jar differs from it."""
     try:
         marker = json.loads((folder / MARKER).read_bytes())
         if marker["version"] != MARKER_VERSION:
@@ -115,14 +115,14 @@ def _complete(folder: Path) -> list[Path] | None:
 
 
 def _fill(cached: Path, resolve: Resolver) -> list[Path]:
-    """Resolves into a folder of our own, then takes it, or that of somebody faster, as the cache."""
+    """Resolves into a folder of our own, then uses it as the cache, or that of another process that was faster."""
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".resolving-", dir=cached.parent))
         try:
             kept = [jar for jar in resolve(work / "ivy") if jar.name.startswith(OWN_GROUPS)]
             if not kept:
-                raise JarsUnavailableError(f"Resolving {coordinate()} gave no jar of Delta's.", action=_NETWORK_ACTION)
+                raise JarsUnavailableError(f"Resolving {coordinate()} gave no jar of Delta.", action=_NETWORK_ACTION)
             ready = work / "jars"
             ready.mkdir()
             _write_folder(ready, kept)
@@ -132,7 +132,7 @@ def _fill(cached: Path, resolve: Resolver) -> list[Path]:
     except OSError as error:
         raise JarsUnavailableError(
             f"The jar cache {cached.parent} cannot be written: {error}.",
-            action="Name a folder that can be written, on a disk with room, with LAKESTATE_JARS_CACHE.",
+            action="Name a folder that can be written, on a disk with free space, with LAKESTATE_JARS_CACHE.",
         ) from error
     if jars is None:
         raise JarsUnavailableError(
@@ -143,8 +143,8 @@ def _fill(cached: Path, resolve: Resolver) -> list[Path]:
 
 
 def _put_in_place(ready: Path, cached: Path) -> list[Path] | None:
-    """Renames the finished folder to its place, unless a finished one stands there by now."""
-    while (found := _complete(cached)) is None:
+    """Renames the finished folder to its place, unless a finished one is there by now."""
+    while (jars := _complete(cached)) is None:
         try:
             ready.rename(cached)
         except OSError:
@@ -153,11 +153,11 @@ def _put_in_place(ready: Path, cached: Path) -> list[Path] | None:
             _set_aside(cached, ready.parent)
             continue
         return _complete(cached)
-    return found
+    return jars
 
 
 def _set_aside(cached: Path, work: Path) -> None:
-    """Moves an unfinished or damaged folder out of the way; somebody else may do the same."""
+    """Moves an unfinished or damaged folder out of the way; another process may do the same."""
     try:
         cached.rename(work / f"damaged-{uuid.uuid4().hex}")
     except FileNotFoundError:
@@ -215,7 +215,7 @@ configure_spark_with_delta_pip(builder).getOrCreate().stop()
 
 def _resolve_with_ivy(ivy: Path, timeout_s: float = 1800) -> list[Path]:
     try:
-        done = subprocess.run(
+        child = subprocess.run(
             [sys.executable, "-c", _CHILD, str(ivy)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -227,16 +227,16 @@ def _resolve_with_ivy(ivy: Path, timeout_s: float = 1800) -> list[Path]:
     except subprocess.TimeoutExpired as error:
         message = f"{coordinate()} was not resolved within {timeout_s:.0f} s."
         raise JarsUnavailableError(message, action=_NETWORK_ACTION) from error
-    if done.returncode != 0:
-        if "JAVA_GATEWAY_EXITED" in done.stderr and "resolving dependencies" not in done.stderr:
+    if child.returncode != 0:
+        if "JAVA_GATEWAY_EXITED" in child.stderr and "resolving dependencies" not in child.stderr:
             action = "Install Java 17 or 21 and set JAVA_HOME if it is not the first `java` on PATH."
             raise JarsUnavailableError(f"{coordinate()} was not resolved: Java did not start.", action=action)
-        raise JarsUnavailableError(f"{coordinate()} was not resolved: {_reason(done.stderr)}", action=_NETWORK_ACTION)
+        raise JarsUnavailableError(f"{coordinate()} was not resolved: {_reason(child.stderr)}", action=_NETWORK_ACTION)
     return sorted((ivy / "jars").glob("*.jar"))
 
 
 def _reason(log: str) -> str:
-    """Picks the lines that say why out of Ivy's and Spark's report."""
+    """Returns the lines of Ivy's and Spark's output that name the cause."""
     marks = ("not found", "UnknownHost", "unresolved dependency", "Connection", "timed out", "Server access", "Error:")
     lines = [line.strip(" \t:") for line in log.splitlines()]
     telling = [line for line in lines if any(mark in line for mark in marks)] or [line for line in lines if line][-3:]

@@ -1,4 +1,4 @@
-"""A job: what its author builds, and how it is started."""
+"""`StreamJob`: the job that an author builds, and its start."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -38,39 +38,39 @@ class StreamJob:
     """A named streaming pipeline.
 
     Args:
-        name: Its name; state, savepoints and history lie under it.
-        root: Folder or URL of the state root; the job's own folder is `<root>/<name>`. It may be left out where the
+        name: Name of the job; state, savepoints and history are stored under it.
+        root: Folder or URL of the state root; the job's own folder is `<root>/<name>`. It may be left out if the
             checkpoint storage of `checkpoint_config` names it.
         parallelism: Number of subtasks of each operator.
-        max_parallelism: Number of key groups, fixed with the first start; by default what the log has, or, for a new
-            job, what Flink derives from the parallelism.
-        checkpoint_interval_ms: How often state is published to Delta; None seals epochs and publishes only so often
-            that a start stays short. Short for a `checkpoint_config` with nothing but an interval.
-        checkpoint_config: When checkpoints are taken, how long they may take, and what it means when they fail.
-        heartbeat_interval_ms: How often a running job looks whether a timer is due that no batch comes for.
-        fence_interval_ms: How often a job that seals nothing asks storage whether another driver has taken it over, by
-            one GET; by default each second on a disk, and every ten seconds in a bucket.
-        parameters: For `RuntimeContext.get_job_parameter`.
-        strict: Operators and sinks without a uid are refused.
+        max_parallelism: Number of key groups, fixed with the first start. By default the number in the log or, for a
+            new job, the number that Flink derives from the parallelism.
+        checkpoint_interval_ms: How often state is published to Delta. None seals epochs and publishes only as often as
+            needed to keep a start short. Short for a `checkpoint_config` that has only an interval.
+        checkpoint_config: When checkpoints are taken, how long they may take, and what happens when they fail.
+        heartbeat_interval_ms: How often a running job checks whether a timer is due while no batch comes.
+        fence_interval_ms: How often a job that seals nothing asks storage, with one GET, whether another driver has
+            taken it over; by default each second on a disk, and every ten seconds in a bucket.
+        parameters: Parameters for `RuntimeContext.get_job_parameter`.
+        strict: Whether operators and sinks without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
-        data_inline_threshold: What a subtask changed in an epoch lies in the epoch's manifest if it has up to so many
-            bytes, and else in a change file; at most 1 MiB. All subtasks of an epoch share 128 KiB evenly, or the
-            threshold if that is more. 0: always in a file.
+        data_inline_threshold: Number of bytes, at most 1 MiB. Up to this size, the changes of a subtask in an epoch are
+            stored in the epoch's manifest; larger ones in a change file. All subtasks of an epoch share 128 KiB evenly,
+            or the threshold if that is more. 0: always in a file.
         cache_bytes: How much state one Python worker may keep between epochs: its rows times an estimate of 220 bytes,
-            whatever their true size. State in RocksDB does not count, and that of jobs that have ended goes anyway.
+            whatever their true size. State in RocksDB does not count. State of jobs that have ended goes anyway.
         state_backend: Where workers keep keyed state: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
-            `EmbeddedRocksDBStateBackend`. It may be another one with each start.
-        operator_chaining: Whether operators between which nothing needs an exchange run in one task. State does not
-            depend on it.
-        agg_phase_strategy: Whether declared aggregations (`aggregate`) have a first phase in Spark, in front of the
-            exchange, where the result is the same: `TWO_PHASE`, `ONE_PHASE`, or `AUTO`, as the epoch before suggests.
+            `EmbeddedRocksDBStateBackend`. It may differ from start to start.
+        operator_chaining: Whether operators that need no exchange between them run in one task. State does not depend
+            on it.
+        agg_phase_strategy: Whether declared aggregations (`aggregate`) have a first phase in Spark, before the
+            exchange, if the result is the same: `TWO_PHASE`, `ONE_PHASE`, or `AUTO`, which decides by the epoch before.
             State does not depend on it.
-        preferred_locations: Whether on a cluster each subtask prefers one executor, whose workers hold its state. State
-            does not depend on it; with a `local[…]` master nothing does.
+        preferred_locations: Whether on a cluster each subtask prefers one executor with workers that hold its state.
+            State does not depend on it. With a `local[…]` master it has no effect.
         show_records: Whether messages of failures may hold keys and records, cut at 200 characters. Messages go into
             logs, the status file, REST answers and Dagster's events. False leaves them out.
         spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
-            `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts but the
+            `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts except the
             newest.
 
     Raises:
@@ -101,18 +101,18 @@ class StreamJob:
         spark_directory: str | None = None,
     ) -> None:
         config = config_of(checkpoint_config, checkpoint_interval_ms)
-        found = root_of(root, config)
+        state_root = root_of(root, config)
         key_groups = max_parallelism or default_max_parallelism(parallelism)
         check_parallelism(parallelism, key_groups)
         settings = JobSettings(
             name=name,
-            root=found,
+            root=state_root,
             checkpoint_config=config,
             parallelism=parallelism,
             max_parallelism=key_groups,
             max_parallelism_is_derived=max_parallelism is None,
             heartbeat_interval_ms=heartbeat_interval_ms,
-            fence_interval_ms=fence_interval_of(found) if fence_interval_ms is None else fence_interval_ms,
+            fence_interval_ms=fence_interval_of(state_root) if fence_interval_ms is None else fence_interval_ms,
             parameters=dict(parameters or {}),
             codec=codec,
             data_inline_threshold=data_inline_threshold,
@@ -122,13 +122,13 @@ class StreamJob:
             agg_phase_strategy=agg_phase_strategy,
             preferred_locations=preferred_locations,
             show_records=show_records,
-            spark_directory=spark_directory_of(spark_directory, found, name),
+            spark_directory=spark_directory_of(spark_directory, state_root, name),
         )
         self._graph = JobGraph(settings, strict=strict)
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the job."""
         return self.settings.name
 
     @property
@@ -138,12 +138,12 @@ class StreamJob:
 
     @property
     def settings(self) -> JobSettings:
-        """What it is set to."""
+        """The job's settings."""
         return self._graph.settings
 
     @property
     def operators(self) -> Sequence[OperatorNode]:
-        """Its operators so far, upstream first."""
+        """The operators so far, upstream first."""
         return self._graph.operators
 
     @property
@@ -162,14 +162,15 @@ class StreamJob:
 
         Args:
             df: The stream, after any stateless and deterministic transformation.
-            name: For messages, and for Dagster's lineage. A second source of a name gets its number behind it. A job's
-                positions in its sources go by their order, not by their names: to add, remove or exchange sources
+            name: Name of the source, for messages and for Dagster's lineage. If it is taken, a number is appended. A
+                job's positions in its sources go by their order, not by their names: to add, remove or exchange sources
                 changes the job.
-            replays: False declares that a source cannot read again what it has read (a socket): each start then begins
+            replays: False declares that a source cannot read again what it has read (a socket). Each start then begins
                 where the sources' options say, and records between the last sealed epoch and the start are lost.
-            bounded: The stream ends with what is there when the job is started, which has to be with `available_now`.
-                Behind its last record comes the last watermark, which fires every event-time timer; the job is over
-                then, and what a later start reads is late. With several sources the input ends when all are bounded.
+            bounded: The stream ends with the records that exist when the job is started, which must be done with
+                `available_now`. After its last record comes the last watermark, which fires every event-time timer.
+                The job is then over, and what a later start reads is late. With several sources the input ends only if
+                all are bounded.
 
         Raises:
             SourcesChangedError: A source cannot replay, and that was not declared.
@@ -212,49 +213,50 @@ class StreamJob:
 
         Args:
             spark: Not needed; the stream knows its session.
-            available_now: Read what is there and end.
+            available_now: Read the records that exist now, and end.
             trigger_interval_ms: Least time between two epochs.
             restore: `latest` (the newest sealed epoch), a savepoint's id, `checkpoint:<id>`,
-                `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>` for a fork. It begins a new generation; the
-                sinks go back with it.
-            parallelism: Another number of subtasks than the job says.
+                `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>` for a fork. It begins a new generation and
+                rewinds the sinks.
+            parallelism: Number of subtasks, in place of the job's own.
             allow_non_restored_state: Leave state of operators that the job no longer has in the log.
             resume_state: uids of operators that are back after releases without them: they go on with the state that
-                they had before. Changes nothing for others.
-            discard_state: uids of such operators that begin without that state. If any is back, the newest epoch is
-                restored, and the state of the other operators is copied for it.
-            keep_output: Restore although a sink cannot take its output back, or start although a sink is gone, renamed
-                or moved: output that it may still be owed is left out.
-            adopt_sinks: Start although a sink's table has output that the job's log does not know: the log is new, or
-                older than the table. The table keeps its rows, and the job goes on behind them in a new generation.
-            reset_processing_time: With `restore`: begin with the time of this machine's clock, though processing time
+                they had before. Changes nothing for other operators.
+            discard_state: uids of such operators that begin without that state. If any of them is back, the newest
+                epoch is restored, and the state of the other operators is copied for it.
+            keep_output: Restore although a sink cannot retract its output, or start although a sink is gone, renamed or
+                moved: output that it may still be owed is left out.
+            adopt_sinks: Start although a sink's table has output that the job's log does not contain: the log is new,
+                or older than the table. The table keeps its rows, and the job goes on after them in a new generation.
+            reset_processing_time: With `restore`: begin with the time of this machine's clock, although processing time
                 was later before, because a clock was wrong. Timers, TTLs and windows keep their times.
-            allow_changed_sources: Numbers of sources, counted from 0 as refusals name them, whose options or path may
+            allow_changed_sources: Numbers of sources, counted from 0 as refusals name them. Their options or path may
                 differ from those at the position that the job goes on from. Records that come from then on may be
-                others, or be read otherwise. A folder that has moved keeps its position.
-            strict: Refuse to start if there is state, or a field of one, that the code does not read. Without it the
-                log names them.
-            max_parallelism: With `restore`: sort all keys anew into so many key groups, from now on. State of the
+                other ones, or be read differently. A folder that has moved keeps its position.
+            strict: Refuse to start if there is state, or a field of a state, that the code does not read. Without it,
+                log lines name them.
+            max_parallelism: With `restore`: re-key the state into this number of key groups, from now on. State of the
                 source is copied for it.
             uid_mapping: With `restore`: from uids that operators had in the source to those that they have now. State
                 is copied for it.
-            claim_mode: With `restore`: `CLAIM` hands the savepoint to the job, which removes it once it stands without.
-            validate: With `restore`: read every file of what is restored and compare its checksum before anything is
-                written. Copied state always is.
-            cancelled: Asked while state is checked or copied; once it says True the start ends.
-            progress: Is told what is checked or copied, and the share that is done, from 0 to 1.
+            claim_mode: With `restore`: `CLAIM` hands the savepoint to the job, which removes it once it does not need
+                it any more.
+            validate: With `restore`: read every file that is restored, and compare its checksum, before anything is
+                written. Copied state is always checked.
+            cancelled: Called while state is checked or copied; once it returns True the start ends.
+            progress: Called with what is checked or copied, and the share that is done, from 0 to 1.
 
         Raises:
             JobDefinitionError: The job cannot run as it is built.
             RestoreError: The job does not fit what it would be restored from; nothing was written.
-            RestoreCancelledError: It was cancelled; nothing is left of it.
-            SinkError: A Delta sink's table has other columns than the output, or asks more of its writers than adding
-                finished files gives (partitions, constraints, …), or a sink is gone, renamed or moved that may be owed
-                output; nothing was written.
-            SinkAheadError: A Delta sink's table was written by another log of a job of this name, or has output that
-                this one has lost; nothing was written.
+            RestoreCancelledError: The start was cancelled; nothing is left of it.
+            SinkError: A Delta sink's table has other columns than the output, or requires more of its writers than to
+                add finished files (partitions, constraints, …). Or a sink that may be owed output is gone, renamed or
+                moved. Nothing was written.
+            SinkAheadError: A Delta sink's table was written by another log of a job with this name, or has output that
+                this log has lost; nothing was written.
             FencedError: Another driver owns the job.
-            JobAlreadyRunningError: Another process of this machine holds the job; nothing was written.
+            JobAlreadyRunningError: Another process on this machine holds the job's lock; nothing was written.
         """
         definition = self.definition
         if definition.sources.bounded and not available_now:
@@ -265,7 +267,7 @@ class StreamJob:
         if restore is None and (max_parallelism is not None or uid_mapping or reset_processing_time):
             raise RestoreError(
                 "max_parallelism, uid_mapping and reset_processing_time change what is restored, and nothing is.",
-                action="Say what to restore, for instance restore='latest'.",
+                action="Name what to restore, for instance restore='latest'.",
             )
         options = StartOptions(
             available_now=available_now,
@@ -310,14 +312,14 @@ class StreamJob:
         cancelled: Callable[[], bool] | None = None,
         progress: Progress | None = None,
     ) -> WholeRestore:
-        """Says what `start` with the same arguments would restore, and all that speaks against it; writes nothing.
+        """Returns what `start` with the same arguments would restore, and all reasons against it; writes nothing.
 
-        It reads all state that would be restored: live rows, bytes, and whether every file is there and sound.
+        It reads all state that would be restored: live rows, bytes, and whether every file exists and is sound.
 
         Raises:
-            NothingToRestoreError: `restore` names nothing that is there.
+            NothingToRestoreError: `restore` names nothing that exists.
             RestoreError: The arguments themselves fit nothing, such as a mapping of unknown uids.
-            RestoreCancelledError: It was cancelled.
+            RestoreCancelledError: The dry run was cancelled.
         """
         options = StartOptions(
             restore=restore,

@@ -1,4 +1,4 @@
-"""One thread for work that must not hold up an epoch."""
+"""Runs work that must not delay an epoch on a thread of its own."""
 
 import threading
 from collections.abc import Callable
@@ -15,12 +15,12 @@ class Background(Protocol):
         ...
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Returns True when all tasks have ended, False when the time is over."""
+        """Returns True once all tasks have ended, False if the time is over before that."""
         ...
 
 
 class Inline:
-    """Runs each task before `submit` returns; what it raises comes out. For tests and the simulator."""
+    """Runs each task before `submit` returns, which raises what the task raises. For tests and the simulator."""
 
     def submit(self, task: Task) -> None:
         task()
@@ -30,9 +30,9 @@ class Inline:
 
 
 class OneThread:
-    """A daemon thread that lives while there are tasks.
+    """A daemon thread that lives while it has tasks.
 
-    A task has to deal with its own errors: what it raises ends up in `threading.excepthook`, and the next task runs.
+    A task has to handle its own errors: what it raises goes to `threading.excepthook`, and the next task runs.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,11 +1,12 @@
 """The port behind which checkpoints keep state: `delta`, `filesystem` or `memory`, as the job's author chose.
 
-A publish folds each state range by range. A checkpoint storage makes a file of each range, or bytes that the base
-carries, and says in a handle where every key group lies; then it makes the files of a state known together, where that
-means something to it. What makes a checkpoint visible is none of its business. Reading needs no such storage:
-`state_files.py` reads what any of them has written.
+A publish folds each state range by range. A checkpoint storage writes a file for each range, or makes bytes that the
+base carries, and lists in a handle where every key group is. Then it makes the files of a state known together, if it
+has tables. It does not make the checkpoint visible. Reading needs no such storage: `state_files.py` reads what any of
+them has written.
 
-Names are those of Flink: `CheckpointStorageAccess` is what `CheckpointStorage`, the setting, stands for.
+Names are those of Flink: `CheckpointStorage` is the setting, `CheckpointStorageAccess` the implementation that it
+selects.
 """
 
 from collections.abc import Sequence
@@ -17,12 +18,12 @@ from state_engine.log.records import StateFile, StateSchema, StorageName
 
 
 class StorageTraits(NamedTuple):
-    """What a plan has to know of a checkpoint storage.
+    """The properties of a checkpoint storage that the plan of a checkpoint depends on.
 
     Attributes:
-        name: As the base says it.
-        tables: Whether each state has a table, which somebody else may have written.
-        layers: Whether a checkpoint may be put on top of an older one. If not, each is FULL.
+        name: As the base records it.
+        tables: Whether each state has a table, to which another program may have written.
+        layers: Whether a checkpoint may be a layer on top of an older one. If not, each is FULL.
     """
 
     name: StorageName
@@ -41,7 +42,7 @@ class FoldedPart(NamedTuple):
     Attributes:
         schema: The state.
         folder: Of the state, relative to the job's root.
-        stem: Name of this part of this publish; the same for every attempt.
+        stem: Name of this part in this publish; the same for every attempt.
         generation: Of the published epoch.
         max_parallelism: Number of key groups.
         rows: In the columns of `log_schema(…, position=True)`, sorted by key group; at least one.
@@ -56,22 +57,22 @@ class FoldedPart(NamedTuple):
 
 
 class WrittenPart(NamedTuple):
-    """A part that is durable, or inlined in its handle; `statistics` are Delta's (JSON), where there is a table."""
+    """A part that is durable, or inlined in its handle; `statistics` are Delta's (JSON), if the state has a table."""
 
     file: StateFile
     statistics: str = ""
 
 
 class PublishedState(NamedTuple):
-    """One state of a checkpoint whose parts are all written.
+    """One state of a checkpoint, after all its parts are written.
 
     Attributes:
         schema: The state.
         folder: Of the state.
         files: All files that make it up, oldest first.
         written: Those that this checkpoint wrote.
-        full: Whether these are all.
-        app_id: With `epoch` the name of the transaction: it takes effect once.
+        full: Whether the written files are all files of the state.
+        app_id: Together with `epoch` the identity of the transaction, which takes effect once.
         epoch: The published epoch.
     """
 
@@ -89,14 +90,14 @@ class CheckpointStorageAccess(Protocol):
 
     @property
     def traits(self) -> StorageTraits:
-        """What a plan has to know."""
+        """The properties that a plan depends on."""
         ...
 
     def active(self, folder: str) -> Sequence[str] | None:
-        """Returns the names of the files that the table of a state holds now; None where there is no table.
+        """Returns the names of the files that the table of a state holds now; None without a table.
 
         Raises:
-            StorageError: There is one, and it cannot be loaded.
+            StorageError: The table exists, and it cannot be loaded.
         """
         ...
 
@@ -104,16 +105,16 @@ class CheckpointStorageAccess(Protocol):
         """Writes one part.
 
         Raises:
-            StateTooLargeError: The storage does not take so much.
-            StorageError: It was not written, or nobody knows; nothing names what may be left of it.
+            StateTooLargeError: The storage does not accept that many bytes.
+            StorageError: It was not written, or that is unknown; nothing names a file that may remain.
         """
         ...
 
     def commit(self, state: PublishedState) -> int | None:
-        """Makes the files of a state known together, and returns the version of its table, if there is one.
+        """Makes the files of a state known together, and returns the version of its table, if it has one.
 
         Raises:
-            StateTooLargeError: The storage does not take so much.
+            StateTooLargeError: The storage does not accept that many bytes.
             StorageError: The outcome is unknown; committing again is safe.
         """
         ...

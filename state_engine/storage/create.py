@@ -1,4 +1,4 @@
-"""Writing a new file under a name that nobody had before."""
+"""Writes a new file under a name that was never used before."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,10 @@ ATTEMPTS = 10
 
 
 def create_under_new_name(storage: CheckpointStorage, ids: Ids, name: Callable[[str], str], *buffers: Data) -> str:
-    """Writes the buffers to a file that did not exist, trying up to 10 new names.
+    """Writes the buffers to a file that did not exist. Tries up to 10 new names.
 
     Semantics of Flink's `FsCheckpointStateOutputStream.createStream`. A failed attempt leaves at most a file that
-    nothing names; it is removed by the sweep of unnamed files.
+    nothing names; the sweep of unnamed files removes it.
 
     Args:
         name: Makes a path from a new id.

@@ -1,8 +1,8 @@
-"""Commits to Delta tables: the only door to `deltalake` for writing.
+"""Commits to Delta tables: the only module that commits through `deltalake`.
 
 Every commit is idempotent by (application id, version), Delta's own application transactions. `DeltaVersion` reads the
 version that a table holds and commits on one handle, which is never refreshed in between and never retried by delta-rs.
-So a commit of anybody else in between is a conflict, and `commit_once` loads the table and decides again.
+So a commit of another writer in between is a conflict, and `commit_once` loads the table and decides again.
 """
 
 import random
@@ -37,14 +37,14 @@ STATE_TABLE_PROPERTIES: Mapping[str, str] = {
     "delta.checkpointInterval": "50",
 }
 
-# A sink's table is its owner's: Delta's own defaults, and nothing of ours. A commit that comes again is told by its
-# application transaction, which checkpoints of the log carry on; a restore asks the newest version which files are
-# there, and manifests which files to move. So neither needs old entries of the log. What a restore may have to bring
-# back are files that an earlier one removed, and these are safe for as long as VACUUM is told to wait.
+# A sink's table belongs to its owner: it gets Delta's own defaults, and no settings of ours. A repeated commit is
+# recognised by its application transaction, which checkpoints of the log carry on. A restore gets the files of the
+# table from the newest version, and the files to move from manifests. So neither needs old entries of the log. A
+# restore may have to bring back files that an earlier one removed; VACUUM keeps them for its retention duration.
 SINK_TABLE_PROPERTIES: Mapping[str, str] = {}
 
 PATIENCE = 4
-"""So many conflicts in a row are answered at once."""
+"""Up to this number of conflicts in a row the next try follows at once."""
 
 _LONGEST_PAUSE_S = 1.0
 
@@ -59,7 +59,7 @@ class DeltaVersion:
         path: Root of the table.
         table: Its handle, which is never refreshed.
         wanted: Columns of the files that its writer adds.
-        on_conflict: Is called when a commit finds that somebody else has made the next version.
+        on_conflict: Called when a commit finds that another writer has made the next version.
     """
 
     def __init__(
@@ -87,29 +87,29 @@ class DeltaVersion:
 
     def others(self, schema: pa.Schema) -> list["OtherColumn"]:
         """Returns the columns of `schema` that the table lacks or has with another type."""
-        there = {field.name: field.type for field in self._table.schema().fields}
-        different = [field for field in Schema.from_arrow(schema).fields if there.get(field.name) != field.type]
-        names = {name.lower(): name for name in there}
+        types = {field.name: field.type for field in self._table.schema().fields}
+        different = [field for field in Schema.from_arrow(schema).fields if types.get(field.name) != field.type]
+        names = {name.lower(): name for name in types}
         return [
-            OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name)), names.get(f.name.lower(), f.name))
+            OtherColumn(f.name, _spelled(f.type), _spelled(types.get(f.name)), names.get(f.name.lower(), f.name))
             for f in different
         ]
 
     def other_columns(self) -> list[str]:
-        """Describes what `others` returns of the columns that the writer adds."""
+        """Describes what `others` returns for the columns that the writer adds."""
         return [str(column) for column in self.others(self._wanted)]
 
     def obstacles(self) -> list[Obstacle]:
-        """Returns why files of ours cannot be added to the table or removed again."""
+        """Returns the reasons why files of ours cannot be added to the table or removed again."""
         return delta_features.obstacles(self._table)
 
     def commit(self, commit: Commit) -> None:
         self.write(commit, self._table.schema())
 
     def write(self, commit: Commit, schema: pa.Schema | Schema, *, overwrite: bool = False) -> None:
-        """Commits; with `overwrite` all other files go, and the table takes on `schema`. Raises as `commit` does."""
+        """Commits; with `overwrite` all other files go, and the table gets `schema`. Raises as `commit` does."""
         removed = [RemoveAction(file, True, commit.now_ms) for file in commit.removed]
-        gone = [*commit.removed, *map(unquote, self.files())] if overwrite else commit.removed
+        all_removed = [*commit.removed, *map(unquote, self.files())] if overwrite else commit.removed
         added = [file._replace(statistics=_statistics(file)) for file in commit.added]
         transactions = {commit.app_id: commit.version, **commit.marks}
         try:
@@ -121,7 +121,7 @@ class DeltaVersion:
                 commit_properties=CommitProperties(
                     custom_metadata={
                         **commit.info,
-                        delta_digests.INFO: delta_digests.digest_of(added, gone, transactions),
+                        delta_digests.INFO: delta_digests.digest_of(added, all_removed, transactions),
                     },
                     max_commit_retries=0,
                     app_transactions=[Transaction(*transaction) for transaction in transactions.items()],
@@ -134,7 +134,7 @@ class DeltaVersion:
         except (DeltaError, OSError) as error:
             what = f"committed for version {commit.version} of {commit.app_id!r}"
             raise _failed(self._path, what, error) from error
-        # The commit is never tried again after that of somebody else.
+        # The next version is that of this commit: it is never retried after another writer's commit.
         _make_durable(self._path, self._table, self.version + 1)
 
     def make_durable(self) -> None:
@@ -144,8 +144,8 @@ class DeltaVersion:
 class DeltaOpener:
     """Opens the newest version of a table, again and again until a commit succeeds.
 
-    After a conflict it reads what is new in the log instead of the whole table, and after several conflicts in a row
-    it waits first, longer each time and at random: writers that commit all the time do not keep another one out.
+    After a conflict it reads only the new entries of the log instead of the whole table. After several conflicts in a
+    row it waits first, longer each time and at random: so writers that commit all the time do not keep another one out.
 
     Args:
         path: Root of the table.
@@ -159,7 +159,7 @@ class DeltaOpener:
         self._conflicts = 0
 
     def open(self) -> DeltaVersion:
-        """Opens it; raises as `open_version`. What it has compared once it does not compare again."""
+        """Opens it; raises as `open_version`. What it has verified once it does not verify again."""
         table = self._check.load(lambda: self._caught_up() or _load(self._path))
         if self._lost is None:
             self._conflicts = 0
@@ -171,7 +171,7 @@ class DeltaOpener:
         return DeltaVersion(self._path, table, self._wanted, lost)
 
     def _caught_up(self) -> DeltaTable | None:
-        """Returns the handle of the commit that lost, at the newest version; None if it cannot be had so."""
+        """Returns the handle of the commit that lost, updated to the newest version; None if it cannot be updated."""
         table = self._lost
         if table is None:
             return None
@@ -186,10 +186,10 @@ class DeltaOpener:
 
 
 def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
-    """Creates the table unless there is one; several callers at once are fine.
+    """Creates the table unless it exists; several callers at once are fine.
 
     Raises:
-        StorageError: there is one with other columns or types. Nullability and order are not compared.
+        StorageError: it exists with other columns or types. Nullability and order are not compared.
     """
     create_table(path, schema, properties)
     _refuse_others(path, other_columns(path, schema))
@@ -219,14 +219,14 @@ def prepare_schema(path: str, schema: pa.Schema, properties: Mapping[str, str] =
             post_commithook_properties=_hooks(path),
         )
     except CommitFailedError:
-        return  # somebody else commits; if it was not this feature, the commit behind this one says so
+        return  # another writer commits; if it was not this feature, the commit after this one fails
     except (DeltaError, OSError) as error:
         raise _failed(path, "given timestamps without time zone", error) from error
     _make_durable(path, table, version + 1)
 
 
 def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
-    """Creates the table unless there is one, whatever its columns.
+    """Creates the table unless it exists; an existing one may have any columns.
 
     Raises:
         StorageError: It was not created, or the answer was lost.
@@ -245,17 +245,17 @@ def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
                 post_commithook_properties=_hooks(path),
             )
         except CommitFailedError:
-            pass  # somebody else was first
+            pass  # another writer was first
         except (DeltaError, OSError) as error:
             raise _failed(path, "created", error) from error
         _make_durable(path)
 
 
 class OtherColumn(NamedTuple):
-    """A column that a table lacks, or has with another type. Types are spelled as Delta's schema does.
+    """A column that a table lacks, or has with another type. Types are spelled as in Delta's schema.
 
-    `called` is what the table calls a column that differs in capital letters alone, else the name: for Spark they are
-    one column, for other readers of the files they are two.
+    `called` is the table's name of a column that differs only in capital letters, else `name`: for Spark they are one
+    column, for other readers of the files they are two.
     """
 
     name: str
@@ -272,7 +272,7 @@ class OtherColumn(NamedTuple):
 def other_columns(path: str, schema: pa.Schema) -> list[OtherColumn]:
     """Returns the columns of `schema` that a table lacks or has with another type; changes nothing.
 
-    Nullability and order are not compared, nor are columns that only the table has. None differ when there is no table.
+    Nullability and order are not compared, nor are columns that only the table has. Without a table none differ.
     """
     try:
         return open_version(path).others(schema)
@@ -289,7 +289,7 @@ def _refuse_others(path: str, others: list[OtherColumn]) -> None:
 
 
 def table_version(path: str) -> int | None:
-    """Returns the newest version of the table, None when there is no table."""
+    """Returns the newest version of the table, None without a table."""
     try:
         return _load(path).version()
     except NotFoundError:
@@ -297,7 +297,7 @@ def table_version(path: str) -> int | None:
 
 
 def transaction_version(path: str, app_id: str) -> int | None:
-    """Returns the last version that an application committed, None when it never did or there is no table."""
+    """Returns the last version that an application committed, None if it never did or the table does not exist."""
     try:
         return open_version(path).transaction_version(app_id)
     except NotFoundError:
@@ -318,26 +318,26 @@ def append_files(
 ) -> int:
     """Adds files in one commit, once for (app_id, version).
 
-    Does nothing where the table holds this version of the application or a higher one, also when the files differ.
+    Does nothing if the table holds this version of the application or a higher one, even if the files differ.
 
     Args:
         path: Root of the table.
         adds: Files that are durable below it.
-        app_id: The application; another one for a forked job.
+        app_id: The application; a forked job has another one.
         version: Grows with every commit of the application.
         schema: Schema of the files.
-        overwrite: Remove all files of the table in the same commit; the table takes on `schema`.
+        overwrite: Remove all other files of the table in the same commit; the table gets `schema`.
         checked: Refuse a table with other columns or types, as `ensure_table` does, without loading it once more.
         info: JSON values for the commit's `commitInfo`.
-        fence: Committed along.
+        fence: Committed in the same commit.
 
     Returns:
-        The version of the commit; where it had taken effect before, the newest one.
+        The version of the commit; if it had taken effect before, the newest one.
 
     Raises:
         FencedError: The application of `fence` has a later transaction.
         NotFoundError: no table; `ensure_table` first.
-        MissingFileError: a file to add is not there (local tables).
+        MissingFileError: a file to add does not exist (local tables).
         StorageError: anything else; whether it was committed is unknown, and calling again is safe.
     """
     check_files(path, adds)
@@ -414,9 +414,9 @@ def _failed(path: str, what: str, error: Exception) -> StorageError:
 
 
 def check_files(path: str, adds: Sequence[DeltaFile]) -> None:
-    """Looks for files that are about to be added, on local disks.
+    """Checks files that are about to be added, on local disks.
 
-    A commit that names a missing file makes the whole table unreadable, and delta-rs does not look.
+    A commit that names a missing file makes the whole table unreadable, and delta-rs does not check.
 
     Raises:
         MissingFileError: One is gone.
@@ -434,7 +434,10 @@ def check_files(path: str, adds: Sequence[DeltaFile]) -> None:
 
 
 def _hooks(path: str) -> PostCommitHookProperties:
-    """Checkpoints make loading cheap; on local disks they are made durably. The log is never cleaned after a commit."""
+    """Returns what delta-rs does after a commit: checkpoints, which make loading cheap, but no cleaning of the log.
+
+    On local disks `_make_durable` writes the checkpoints instead, durably.
+    """
     is_local = delta_durable.local_root(path) is not None
     return PostCommitHookProperties(create_checkpoint=not is_local, cleanup_expired_logs=False)
 
@@ -445,10 +448,10 @@ def _checkpoint_interval(table: DeltaTable) -> int:
 
 
 def _make_durable(path: str, table: DeltaTable | None = None, committed: int = 0) -> None:
-    """Makes a local table's log durable: all of it, or what a handle has committed, with a checkpoint if it is time.
+    """Makes a local table's log durable: all of it, or what a handle has committed, with a checkpoint if one is due.
 
     Raises:
-        StorageError: Nobody knows whether it is; committing again makes sure.
+        StorageError: It is unknown whether it is durable; committing again makes sure.
     """
     try:
         if table is None:

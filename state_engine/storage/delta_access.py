@@ -22,7 +22,10 @@ CODEC: Literal["zstd"] = "zstd"
 
 
 class DeltaCheckpointStorageAccess:
-    """A part's name stands for its content, so a file that an earlier attempt left behind is taken as it is."""
+    """Writes parts as Parquet files and commits them to Delta tables.
+
+    A part's name identifies its content, so a file that an earlier attempt left under it is used as it is.
+    """
 
     def __init__(self, storage: CheckpointStorage, tables: Tables) -> None:
         self._storage = storage
@@ -33,8 +36,8 @@ class DeltaCheckpointStorageAccess:
         return DELTA
 
     def active(self, folder: str) -> Sequence[str] | None:
-        found = self._tables.active(folder)
-        return found.names if found is not None else None
+        active = self._tables.active(folder)
+        return active.names if active is not None else None
 
     def write(self, part: FoldedPart) -> WrittenPart:
         return write_parquet_part(self._storage, part)
@@ -43,14 +46,14 @@ class DeltaCheckpointStorageAccess:
         """Commits the new files, once, and checks that the table now holds the state's files.
 
         Raises:
-            StorageError: The outcome is unknown, or somebody else writes the table. The next checkpoint is FULL.
+            StorageError: The outcome is unknown, or another writer writes to the table. The next checkpoint is FULL.
         """
         active = self._tables.active(state.folder)
         prefix = f"{state.folder}/"
         wanted = {file.path.removeprefix(prefix) for file in state.files}
-        there = set(active.names if active else ())
-        # a full fold to nothing may bring a type
-        if there == wanted and (bool(wanted) or active is None or not state.full):
+        present = set(active.names if active else ())
+        # a full fold without rows may still change a type of the table
+        if present == wanted and (bool(wanted) or active is None or not state.full):
             return active.version if active else None
         version = self._tables.commit(
             state.folder,
@@ -67,27 +70,27 @@ class DeltaCheckpointStorageAccess:
         active = self._tables.active(state.folder)
         if active is None or set(active.names) != wanted:
             raise StorageError(
-                f"The table {state.folder} does not hold the files of epoch {state.epoch}: somebody else writes it, or "
-                "an attempt of another release, which cut the key groups otherwise, has committed its own.",
+                f"The table {state.folder} does not hold the files of epoch {state.epoch}: another program writes to "
+                "it, or an attempt of another release, which cut the key groups differently, has committed its own.",
                 action="Do not write, optimise or vacuum state tables; the next checkpoint rewrites the table.",
             )
         return version
 
 
 class EncodedPart(NamedTuple):
-    """A part as the bytes of a Parquet file that is not written yet, and what is going to be said of it."""
+    """A part as the bytes of a Parquet file that is not written yet, and the description that it will get."""
 
     data: pa.Buffer
     written: WrittenPart
 
 
 def write_parquet_part(storage: CheckpointStorage, part: FoldedPart) -> WrittenPart:
-    """Writes a part as the Parquet file `<folder>/<stem>.parquet`; no table is told of it."""
+    """Writes a part as the Parquet file `<folder>/<stem>.parquet`, without adding it to a table."""
     return put_parquet_part(storage, encode_parquet_part(part))
 
 
 def encode_parquet_part(part: FoldedPart) -> EncodedPart:
-    """Encodes a part: what costs CPU. `put_parquet_part` does the rest, for which the disk is waited for."""
+    """Encodes a part, which costs CPU. `put_parquet_part` does the rest, which waits for the disk."""
     data, encoded = encode_parquet(ops_to_dictionary(part.rows), codec=CODEC)
     file = StateFile(
         schema_id=part.schema.schema_id,
@@ -106,21 +109,21 @@ def encode_parquet_part(part: FoldedPart) -> EncodedPart:
 
 
 def put_parquet_part(storage: CheckpointStorage, part: EncodedPart) -> WrittenPart:
-    """Puts an encoded part; one that an earlier attempt left under its name is taken as it is."""
+    """Puts an encoded part; if an earlier attempt left one under its name, that one is used as it is."""
     file = part.written.file
     if put_once(storage, file.path, part.data):
         return part.written
     data = pa.py_buffer(storage.get(file.path))
-    there = _describe(file.path, data, expected_rows=file.rows)
+    existing = _describe(file.path, data, expected_rows=file.rows)
     file = replace(
         file,
-        length=there.length,
-        checksum=there.checksum,
-        first=there.row_groups[0][0],
-        last=there.row_groups[-1][1],
-        row_groups=there.row_groups,
+        length=existing.length,
+        checksum=existing.checksum,
+        first=existing.row_groups[0][0],
+        last=existing.row_groups[-1][1],
+        row_groups=existing.row_groups,
     )
-    return WrittenPart(file, there.statistics)
+    return WrittenPart(file, existing.statistics)
 
 
 def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
@@ -136,7 +139,7 @@ def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
         row_group = metadata.row_group(index)
         bounds = row_group.column(0).statistics
         if bounds is None:
-            raise StorageError(f"{path} has no bounds of its key groups.", action="Remove the file; nothing names it.")
+            raise StorageError(f"{path} has no bounds for its key groups.", action="Remove the file; nothing names it.")
         groups.append((int(str(bounds.min)), int(str(bounds.max)), row_group.num_rows))
     statistics = msgspec.json.encode({"numRecords": metadata.num_rows}).decode()
     return ParquetFile(data.size, checksum_of(data), metadata.num_rows, tuple(groups), statistics)

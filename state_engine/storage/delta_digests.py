@@ -1,8 +1,8 @@
-"""Digests of what we write into the log of a Delta table, and their comparison when we read the log.
+"""Adds digests to what we write into the log of a Delta table, and compares them when we read the log.
 
-Delta has no checksum for the entries of its log, nor for its checkpoints. So each commit of ours says in its
-`commitInfo` what its actions hash to, and `_last_checkpoint` says in its `tags` what our checkpoint of the log hashes
-to. Entries and checkpoints of other writers are read as they are.
+Delta has no checksum for the entries of its log, nor for its checkpoints. So each commit of ours records the hash of
+its actions in its `commitInfo`, and `_last_checkpoint` records the hash of our checkpoint of the log in its `tags`.
+Entries and checkpoints of other writers are read as they are.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ INFO = "lakestate.digest"
 """Key in `commitInfo`."""
 _TAG = "lakestate.sha256."
 _READERS = 16
-"""Entries of a log in a bucket that are read at the same time."""
+"""The number of entries that are read at the same time from a log in a bucket."""
 
 
 class Hint(msgspec.Struct):
-    """What we read of `_last_checkpoint`."""
+    """The fields of `_last_checkpoint` that we read."""
 
     version: int
     tags: dict[str, str] | None = None
@@ -44,10 +44,10 @@ class Hint(msgspec.Struct):
 
 
 def with_digests(hint: bytes, files: Mapping[str, bytes]) -> bytes:
-    """Adds the digests of a checkpoint's files to the `_last_checkpoint` that names them."""
-    found = msgspec.json.decode(hint)
+    """Returns the `_last_checkpoint` that names a checkpoint's files, with the digests of these files."""
+    fields = msgspec.json.decode(hint)
     tags = {_TAG + name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    return msgspec.json.encode({**found, "tags": {**(found.get("tags") or {}), **tags}})
+    return msgspec.json.encode({**fields, "tags": {**(fields.get("tags") or {}), **tags}})
 
 
 def digest_of(added: Sequence[DeltaFile], removed: Sequence[str], transactions: Mapping[str, int]) -> str:
@@ -92,7 +92,7 @@ LoadedT = TypeVar("LoadedT", bound=Loaded)
 
 
 class LogCheck:
-    """Compares what a reader of a table's newest version reads, each entry and each checkpoint once.
+    """Verifies what a reader of a table's newest version reads; each entry and each checkpoint once.
 
     Args:
         path: Root of the table.
@@ -104,7 +104,7 @@ class LogCheck:
         self._checkpoint = -1
 
     def load(self, load: Callable[[], LoadedT]) -> LoadedT:
-        """Loads the table, and compares what was not compared before.
+        """Loads the table, and verifies what was not verified before.
 
         Args:
             load: Loads the newest version.
@@ -122,7 +122,7 @@ class LogCheck:
         first = max(self._entries + 1, hint.version)
         for app_id, version in log.check_entries(range(first, table.version() + 1)).items():
             if (table.transaction_version(app_id) or 0) < version:  # a checkpoint of another writer may be damaged
-                raise _damaged(self._path, f"What its checkpoint holds of {app_id!r}")
+                raise _damaged(self._path, f"The checkpoint's transaction of {app_id!r}")
         self._entries = max(self._entries, table.version())
         return table
 
@@ -135,31 +135,31 @@ class _Log:
         self._storage: CheckpointStorage = open_root(path)
 
     def hint(self) -> Hint:
-        with suppress(NotFoundError, *UNDECODABLE):  # delta-rs does without one that it cannot read
+        with suppress(NotFoundError, *UNDECODABLE):  # delta-rs ignores a hint that it cannot read
             return msgspec.json.decode(self._storage.get(f"{LOG}/{HINT}"), type=Hint)
         return Hint(0)
 
     def check_checkpoint(self, hint: Hint) -> None:
         for name, digest in hint.digests().items():
-            with suppress(NotFoundError):  # delta-rs has read an older one, or has said so
+            with suppress(NotFoundError):  # delta-rs has read an older one, or has raised an error
                 if hashlib.sha256(self._storage.get(f"{LOG}/{name}")).hexdigest() != digest:
                     raise _damaged(self._path, name)
 
     def check_entries(self, versions: range) -> Mapping[str, int]:
-        """Returns the last transaction of each application in those that are ours."""
+        """Verifies those entries that are ours, and returns the last transaction of each application in them."""
         names = [f"{version:020d}.json" for version in versions]
         if len(names) < 2 or local_path(self._path) is not None:
-            found = list(map(self._check_entry, names))
+            by_entry = list(map(self._check_entry, names))
         else:
             with ThreadPoolExecutor(_READERS, thread_name_prefix="delta-log") as readers:
-                found = list(readers.map(self._check_entry, names))
-        return {app_id: version for transactions in found for app_id, version in transactions.items()}
+                by_entry = list(readers.map(self._check_entry, names))
+        return {app_id: version for transactions in by_entry for app_id, version in transactions.items()}
 
     def _check_entry(self, name: str) -> Mapping[str, int]:
         try:
             entry = self._storage.get(f"{LOG}/{name}")
         except NotFoundError:
-            return {}  # cleaned up since: a checkpoint stands for it
+            return {}  # cleaned up since: a checkpoint replaces it
         if INFO.encode() not in entry:
             return {}
         try:
@@ -174,7 +174,7 @@ class _Log:
 
 
 def _actions(actions: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[list[Any]]:
-    """Yields what the digest is of: not `commitInfo`, and not what a table's creation or a new schema writes."""
+    """Yields the actions that the digest covers: not `commitInfo`, nor those of a table's creation or a new schema."""
     for kind, of in actions:
         if kind == "add":
             path = unquote(of["path"])  # delta-rs quotes it
@@ -188,8 +188,8 @@ def _actions(actions: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[list[
 def _damaged(path: str, name: str) -> DamagedFileError:
     return DamagedFileError(
         f"{name} in the log of the Delta table {path} is not what was written.",
-        action="Put the file back from a backup of the table. Without one, Delta's RESTORE to a version before it, "
-        "and a savepoint of that time, are the way back.",
+        action="Put the file back from a backup of the table. Without a backup, use Delta's RESTORE to a version "
+        "before it, and a savepoint of that time.",
     )
 
 

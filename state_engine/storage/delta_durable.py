@@ -1,9 +1,9 @@
-"""What delta-rs leaves to the operating system on local disks: making a table's log survive a power cut.
+"""Makes a table's log survive a power cut on local disks, which delta-rs leaves to the operating system.
 
-A commit that the disk has only the name of is harmless as long as it is empty: it is read as a version without changes,
-and the commit is made again. A checkpoint of which there is only the name makes the table unreadable as soon as
-`_last_checkpoint` names it. delta-rs writes both at once and syncs neither. So on local disks the checkpoint is made in
-another folder, from links to the log, and put into the log durably before it is named.
+If a power cut leaves only the name of a commit's file, that is harmless as long as the file is empty: it is read as a
+version without changes, and the commit is made again. If it leaves only the name of a checkpoint's file, the table is
+unreadable as soon as `_last_checkpoint` names it. delta-rs writes both at once and syncs neither. So on local disks the
+checkpoint is made in another folder, from links to the log, and put into the log durably before it is named.
 """
 
 import os
@@ -44,19 +44,19 @@ def sync_commit(path: str, version: int) -> None:
     """Makes one entry of the log durable, if the table is local.
 
     Raises:
-        OSError: Nobody knows whether it is.
+        OSError: It is unknown whether it is durable.
     """
     if (root := local_root(path)) is not None:
-        with suppress(FileNotFoundError):  # cleaned up since: a checkpoint stands for it
+        with suppress(FileNotFoundError):  # cleaned up since: a checkpoint replaces it
             durable.sync(str(root / LOG / f"{version:020d}.json"))
         durable.sync(str(root / LOG))
 
 
 def sync_log(path: str) -> None:
-    """Makes all durable that a reader of the newest version reads, if the table is local.
+    """Makes everything durable that a reader of the newest version reads, if the table is local.
 
     Raises:
-        OSError: Nobody knows whether it is.
+        OSError: It is unknown whether it is durable.
     """
     if (root := local_root(path)) is not None:
         log = root / LOG
@@ -70,10 +70,10 @@ def sync_log(path: str) -> None:
 def write_checkpoint(path: str, version: int) -> None:
     """Writes a checkpoint of a version of a local table: durable before `_last_checkpoint` names it.
 
-    Nothing happens if somebody else has written one of this version or a later one.
+    Does nothing if another writer has written one of this version or a later one.
 
     Raises:
-        DeltaError, OSError, StorageError: It was not written. The table is as good as before.
+        DeltaError, OSError, StorageError: It was not written. The table is as usable as before.
     """
     root = local_root(path)
     assert root is not None
@@ -82,8 +82,8 @@ def write_checkpoint(path: str, version: int) -> None:
     if first >= version:
         return
     storage = LocalStorage(log)
-    for left in storage.abandoned():
-        storage.delete(left.path)
+    for leftover in storage.abandoned():
+        storage.delete(leftover.path)
     with TemporaryDirectory(prefix="lakestate-checkpoint-") as scratch:
         twin = Path(scratch, LOG)
         twin.mkdir()
@@ -111,7 +111,7 @@ def _files(log: Path, first: int, last: int | None = None) -> Iterator[Path]:
 
 
 def _hinted(log: Path) -> int:
-    """Returns the version from which on a reader reads: that of the checkpoint which is named, or 0."""
+    """Returns the version from which a reader begins: that of the checkpoint in `_last_checkpoint`, or 0."""
     try:
         return msgspec.json.decode((log / HINT).read_bytes(), type=Hint).version
     except (FileNotFoundError, *UNDECODABLE):

@@ -1,7 +1,7 @@
-"""What a Delta table may ask of its writers that a commit of finished files cannot give.
+"""Finds what a Delta table requires of its writers that a commit of finished files cannot give.
 
-Output is written as plain Parquet by the tasks and added by a raw commit; nothing looks at its rows, and a restore
-removes whole files again. A table that needs more would be damaged without an error, so it is refused up front.
+Tasks write output as plain Parquet, and a raw commit adds it; no writer checks its rows, and a restore removes whole
+files again. A table that needs more would be damaged without an error, so it is refused before anything is written.
 """
 
 import json
@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from state_engine.storage.table_log import Obstacle
 
-# Each is either of no concern to finished files, or looked for below by what switches it on.
+# Each of these either does not matter for finished files, or the code below checks the property that switches it on.
 _UNDERSTOOD = frozenset(
     {
         "appendOnly",
@@ -23,7 +23,7 @@ _UNDERSTOOD = frozenset(
         "identityColumns",
         "invariants",
         "timestampNtz",
-        "variantType",  # delta-rs lists it on its own account; a column of that type does not fit any output
+        "variantType",  # delta-rs lists it by itself; a column of that type does not fit any output
     }
 )
 _FEATURES_VERSION = 7
@@ -38,14 +38,14 @@ _ON_COLUMNS = {
 
 
 def obstacles(table: DeltaTable) -> list[Obstacle]:
-    """Returns all that stands in the way of adding and removing files of ours; changes nothing."""
+    """Returns all reasons why files of ours cannot be added or removed again; changes nothing."""
     metadata = table.metadata()
-    found = list(_of_properties(metadata.configuration))
+    reasons = list(_of_properties(metadata.configuration))
     if metadata.partition_columns:
-        found.insert(0, Obstacle(f"it is partitioned by {_named(metadata.partition_columns)}", "take a flat table"))
-    found += _of_columns([field.to_json() for field in table.schema().fields])
-    found += _of_protocol(table)
-    return found
+        reasons.insert(0, Obstacle(f"it is partitioned by {_named(metadata.partition_columns)}", "take a flat table"))
+    reasons += _of_columns([field.to_json() for field in table.schema().fields])
+    reasons += _of_protocol(table)
+    return reasons
 
 
 def _of_properties(properties: Mapping[str, str | None]) -> Iterator[Obstacle]:
@@ -56,12 +56,12 @@ def _of_properties(properties: Mapping[str, str | None]) -> Iterator[Obstacle]:
         # A file with a deletion vector is another file to Delta: a restore that removes it by its path would miss it.
         yield Obstacle("deletion vectors are enabled", "drop the table feature deletionVectors")
     if _is_on(properties, "delta.appendOnly"):
-        yield Obstacle("it is append-only, so that no restore could take output back", "unset delta.appendOnly")
+        yield Obstacle("it is append-only, so that no restore could remove output", "unset delta.appendOnly")
     prefix = "delta.constraints."
     if constraints := sorted(name.removeprefix(prefix) for name in properties if name.startswith(prefix)):
         yield Obstacle(f"it has CHECK constraints {_named(constraints)}", "drop the constraints")
     if properties.get("delta.setTransactionRetentionDuration"):
-        # The application transaction is what tells a commit that comes again from a new one.
+        # The application transaction is what distinguishes a repeated commit from a new one.
         yield Obstacle(
             "it forgets application transactions, so that output could be added twice",
             "unset delta.setTransactionRetentionDuration",
@@ -83,7 +83,7 @@ def _of_columns(fields: list[str]) -> Iterator[Obstacle]:
 
 
 def _holds_not_null(node: Any) -> bool:
-    """Says whether a column, or anything nested in it, refuses null; as Delta writes schemas in JSON."""
+    """Returns whether a column, or anything nested in it, refuses null; it is given as in Delta's JSON schema."""
     if not isinstance(node, dict):
         return False
     if any(node.get(key) is False for key in ("nullable", "containsNull", "valueContainsNull")):

@@ -16,7 +16,7 @@ class DeltaOutputTable:
 
     Args:
         path: Root of the table.
-        schema: Columns of the output; None for one who only looks.
+        schema: Columns of the output; None for a caller that only reads.
     """
 
     def __init__(self, path: str, schema: pa.Schema | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Making names and contents on local disks survive a power cut: contents before their name, the folder after it."""
+"""Makes names and contents on local disks survive a power cut: contents before their name, the folder after it."""
 
 import fcntl
 import os
@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from state_engine.storage.port import Data
 
 TEMPORARY = ".tmp-"
-"""What the names of files begin with that get another name when they are durable. Nobody lists them."""
+"""Prefix of the names of temporary files, which get another name when they are durable. They are never listed."""
 
-_PIECE = 8 << 20  # bytes that are written at once
+_PIECE = 8 << 20  # bytes of one write
 _durable: set[tuple[str, int]] = set()
 """Path and inode of the folders whose names this process has made durable."""
 
@@ -20,7 +20,7 @@ def sync(path: str) -> None:
     """Makes a file, or the names in a folder, durable.
 
     Raises:
-        OSError: Nobody knows whether they are.
+        OSError: It is unknown whether they are durable.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -32,15 +32,15 @@ def sync(path: str) -> None:
 def make_folder(folder: str, root: str) -> None:
     """Makes a folder and those above it, and makes their names durable from the outermost to the innermost.
 
-    Whoever made a folder that is there may have died before its name was durable. So each process makes the names from
-    `root` on durable once, also of folders that it finds.
+    The process that made an existing folder may have died before the folder's name was durable. So each process makes
+    the names from `root` on durable once, also those of existing folders.
 
     Args:
         folder: An absolute path: `root`, or below it.
-        root: The outermost folder that is this program's own.
+        root: The outermost folder that belongs to this program.
 
     Raises:
-        OSError: It is not there, or nobody knows whether it is durable.
+        OSError: It does not exist, or it is unknown whether it is durable.
     """
     names: list[str] = []
     while _inode(folder) is None or (len(folder) >= len(root) and (folder, _inode(folder)) not in _durable):
@@ -69,7 +69,7 @@ def _inode(folder: str) -> int | None:
 def _make(folder: str) -> None:
     try:
         os.mkdir(folder)
-    except FileExistsError:  # somebody else was first
+    except FileExistsError:  # another process was first
         if not os.path.isdir(folder):
             raise NotADirectoryError(f"{folder} is no folder") from None
 
@@ -80,7 +80,7 @@ def create(full: str, mode: int = 0o644) -> int:
 
 
 def write_all(descriptor: int, data: Data) -> None:
-    """Writes all bytes, however few the system takes at once."""
+    """Writes all bytes, even if the system takes only some of them at once."""
     view = memoryview(data).cast("B")
     while view:
         written = os.write(descriptor, view[:_PIECE])
@@ -92,7 +92,8 @@ def write_all(descriptor: int, data: Data) -> None:
 def _begin_to_store(descriptor: int, written: int) -> None:
     """Lets the disk begin with the last bytes, while more are written: the fsync then waits two thirds of the time.
 
-    Linux begins to write pages out when it is told that nobody needs them; being written they stay in the cache.
+    Linux begins to write pages out when it is told that they are not needed; while they are being written they stay in
+    the cache.
     """
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # only advice
@@ -102,11 +103,11 @@ def _begin_to_store(descriptor: int, written: int) -> None:
 
 @contextmanager
 def written(full: str, *buffers: Data, is_temporary: bool = False, mode: int = 0o644) -> Iterator[None]:
-    """Creates a file exclusively with durable content; a temporary one is locked, and gone after the block.
+    """Creates a file exclusively with durable content; a temporary one is locked, and removed after the block.
 
     Raises:
         FileExistsError: The name is taken.
-        OSError: Nobody knows what is durable of it.
+        OSError: It is unknown how much of it is durable.
     """
     descriptor = create(full, mode)
     try:
@@ -125,10 +126,10 @@ def written(full: str, *buffers: Data, is_temporary: bool = False, mode: int = 0
 
 
 def replace(path: str, data: Data, mode: int = 0o644) -> None:
-    """Puts a new file in the place of another, durably: the name has the whole of the one or of the other.
+    """Replaces a file by a new one, durably: the name always has the whole of the old file or of the new one.
 
     Raises:
-        OSError: Nobody knows which.
+        OSError: It is unknown which of them.
     """
     folder = os.path.dirname(path)
     draft = os.path.join(folder, TEMPORARY + secrets.token_hex(8))
@@ -138,7 +139,7 @@ def replace(path: str, data: Data, mode: int = 0o644) -> None:
 
 
 def has_writer(temporary: str) -> bool:
-    """Returns whether a process may be writing a temporary file; also where locks do not tell."""
+    """Returns whether a process may be writing a temporary file; True also if the lock cannot be tested."""
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
     except OSError:  # its writer has just removed it

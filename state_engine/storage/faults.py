@@ -1,4 +1,4 @@
-"""A storage that fails where a test says so: before or after the effect, with puts that arrive late, or slowly."""
+"""A storage that fails where a test wants it: before or after the effect, with puts that arrive late, or slowly."""
 
 import threading
 import time
@@ -32,13 +32,13 @@ class Fault:
     """One failure that is going to happen.
 
     Args:
-        kind: `before`: raises, nothing happened. `after`: it happened, and the answer is lost: raises. `in_flight`
-            (puts only): raises, and it happens when the test calls `release`. `slow`: succeeds.
+        kind: `before`: raises, without the effect. `after`: raises after the effect, so that the answer is lost.
+            `in_flight` (puts only): raises, and the effect happens when the test calls `release`. `slow`: succeeds.
         operation: Which calls; None for all.
         path: Which paths: those that contain this text.
-        skip: How many matching calls are let through first.
+        skip: How many matching calls succeed first.
         times: How many calls fail; None for all from then on.
-        error: Makes what is raised, from a message.
+        error: Makes the exception to raise, from a message.
         latency_s: Time to wait before anything else, in seconds.
     """
 
@@ -51,7 +51,7 @@ class Fault:
     latency_s: float = 0.0
 
     def hits(self, operation: Operation, path: str) -> bool:
-        """Tells whether this call fails, and counts it."""
+        """Returns whether this call fails, and counts it."""
         if (self.operation or operation) != operation or self.path not in path or self.times == 0:
             return False
         if self.skip:
@@ -63,7 +63,7 @@ class Fault:
 
 @dataclass
 class InFlight:
-    """A put whose caller was told that it failed, and that has not arrived yet."""
+    """A put that has raised, so that the caller takes it for failed, but that has not arrived yet."""
 
     path: str
     arrive: Callable[[], None]
@@ -71,11 +71,11 @@ class InFlight:
 
 
 class FaultyStorage:
-    """Wraps a storage and makes chosen calls fail. Without faults it is what it wraps.
+    """Wraps a storage and makes chosen calls fail. Without faults it behaves as the wrapped storage does.
 
     Args:
-        inner: What really stores. A test may look at it behind this storage's back.
-        faults: Asked in order; the first that hits decides. More may be appended at any time.
+        inner: The storage that really stores. A test may access it directly, without faults.
+        faults: Tried in order; the first that hits decides. More may be appended at any time.
         sleep: Waits a number of seconds.
     """
 
@@ -94,10 +94,10 @@ class FaultyStorage:
         return self.inner.url
 
     def release(self, path: str = "") -> list[InFlight]:
-        """Lets the puts in flight arrive whose path contains `path`, in order.
+        """Lets the puts in flight with `path` in their path arrive, in order.
 
         Returns:
-            Those that arrived; `outcome` is the error that nobody hears any more, such as `AlreadyExistsError`.
+            Those that arrived; `outcome` is the error that no caller gets any more, such as `AlreadyExistsError`.
         """
         with self._lock:
             released = [put for put in self.in_flight if path in put.path]
@@ -123,7 +123,7 @@ class FaultyStorage:
         try:
             self._call("open_exclusive", path, lambda: opened.append(self.inner.open_exclusive(path)))
         except Exception:
-            for writer in opened:  # nobody will: the object is there, and empty
+            for writer in opened:  # the caller has no writer to close: the object exists, and is empty
                 writer.close()
             raise
         return _FaultyWriter(self, path, opened[0])

@@ -1,4 +1,4 @@
-"""A folder of a storage, as a storage of its own."""
+"""Makes a folder of a storage a storage of its own."""
 
 from collections.abc import Iterable, Sequence
 
@@ -33,8 +33,8 @@ class FolderStorage:
 
     def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
         below = check_prefix(prefix)
-        found = self._storage.list(f"{self._folder}/{below}" if below else self._folder, recursive=recursive)
-        return _from(self._folder, found)
+        infos = self._storage.list(f"{self._folder}/{below}" if below else self._folder, recursive=recursive)
+        return _from(self._folder, infos)
 
     def folders(self, prefix: str) -> Sequence[str]:
         below = check_prefix(prefix)
@@ -47,8 +47,8 @@ class FolderStorage:
         self._storage.delete(self._full(path))
 
     def abandoned(self) -> Sequence[ObjectInfo]:
-        found = (info for info in self._storage.abandoned() if info.path.startswith(f"{self._folder}/"))
-        return _from(self._folder, found)
+        infos = (info for info in self._storage.abandoned() if info.path.startswith(f"{self._folder}/"))
+        return _from(self._folder, infos)
 
     def check_writable(self) -> None:
         self._storage.check_writable()

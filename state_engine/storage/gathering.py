@@ -1,11 +1,11 @@
-"""A writer for storages that take an object as a whole: gathers its pieces and puts them at the end."""
+"""A writer for storages that take only whole objects: it gathers the pieces and puts them at the end."""
 
 from state_engine.errors import StorageError
 from state_engine.storage.port import CheckpointStorage, Data, check_path
 
 
 class GatheringWriter:
-    """Holds the object in memory until it is closed, so that nothing at all lies under its name before that."""
+    """Holds the object in memory until it is closed, so that nothing exists under its name before that."""
 
     def __init__(self, storage: CheckpointStorage, path: str) -> None:
         self._storage = storage
@@ -18,7 +18,7 @@ class GatheringWriter:
         self._parts.append(bytes(memoryview(data).cast("B")))
 
     def sync(self) -> None:
-        """Does nothing: there is nothing yet."""
+        """Does nothing: nothing is stored yet."""
 
     def close(self) -> None:
         self._check_open()

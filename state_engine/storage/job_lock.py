@@ -1,8 +1,8 @@
-"""The lock of a job on this machine: whoever runs or changes a job holds it, however that process was begun.
+"""The lock of a job on this machine: each process that runs or changes a job holds it, however it was started.
 
-It is `flock` on the file `driver/lock` among the job's control files, and names its holder's process number. The kernel
-frees it when the holder ends, however that ends, so the number is right exactly as long as the lock is held. It is for
-people: what keeps two drivers of one job apart on all machines is the log.
+It is `flock` on the file `driver/lock` among the job's control files; the file contains the holder's process number.
+The kernel frees the lock when the holder ends, however it ends, so the number is right exactly as long as the lock is
+held. The lock is for people: the log keeps two drivers of one job apart on all machines.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ INHERITED = "LAKESTATE_LOCK_DESCRIPTOR"
 """Environment variable: the descriptor of the lock that a starter has taken for the process that reads it."""
 
 HolderKind = Literal["driver", "program", "restore", "compaction"]
-"""What a holder is: a driver, which serves the job by REST once it runs; somebody's program; a verb that changes it."""
+"""What a holder is: a driver, which serves the job by REST once it runs; a user's program; a verb that changes it."""
 
 _FOLDER, _FILE = "driver", "lock"
 _TRIES, _PAUSE_S = 20, 0.025
@@ -37,14 +37,14 @@ _log = logging.getLogger(__name__)
 
 
 class Holder(NamedTuple):
-    """Who holds a lock. Its number is null as long as the starter has not written it down."""
+    """The process that holds a lock. Its number is null as long as the starter has not written it to the file."""
 
     pid: int | None
     kind: HolderKind = "driver"
 
     def __str__(self) -> str:
-        told = "" if self.kind == "driver" else f" ({self.kind})"
-        return f"Process {self.pid}{told}" if self.pid is not None else "A process that is just being started"
+        suffix = "" if self.kind == "driver" else f" ({self.kind})"
+        return f"Process {self.pid}{suffix}" if self.pid is not None else "A process that is just being started"
 
 
 def control_folder(root: str, job: str) -> Path | None:
@@ -68,7 +68,7 @@ def lock_folder(root: str, job: str) -> Path | None:
 
 @contextlib.contextmanager
 def taken(folder: Path) -> Iterator[int | None]:
-    """Takes a lock and gives its descriptor, for a process to inherit; null if somebody holds it.
+    """Takes a lock and yields its descriptor, for a process to inherit; null if the lock is held already.
 
     Our descriptor is closed at the end of the block. The lock stays held if a process has inherited it.
     """
@@ -84,12 +84,12 @@ def taken(folder: Path) -> Iterator[int | None]:
 
 
 def name_holder(descriptor: int, pid: int, kind: HolderKind = "driver") -> None:
-    """Writes down who holds the lock."""
+    """Writes the holder of the lock to its file."""
     os.pwrite(descriptor, (f"{pid}\n" if kind == "driver" else f"{pid} {kind}\n").encode(), 0)
 
 
 def holder(folder: Path) -> Holder | None:
-    """Returns who holds a lock; null if it is free."""
+    """Returns the holder of a lock; null if it is free."""
     try:
         with (folder / _FILE).open("rb") as file:
             if _is_free(file.fileno()):
@@ -97,12 +97,12 @@ def holder(folder: Path) -> Holder | None:
             pid, _, kind = file.read().decode(errors="replace").strip().partition(" ")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    known: HolderKind = next((one for one in get_args(HolderKind) if one == kind), "driver")
-    return Holder(int(pid) if pid.isdecimal() else None, known)
+    holder_kind: HolderKind = next((one for one in get_args(HolderKind) if one == kind), "driver")
+    return Holder(int(pid) if pid.isdecimal() else None, holder_kind)
 
 
 class _Held:
-    """A lock that this process holds, and for how many of its own it does."""
+    """A lock that this process holds, and how many callers in this process hold it."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -110,16 +110,16 @@ class _Held:
 
 
 _HELD: dict[tuple[int, int], _Held] = {}
-"""By device and inode of the file, which has many spellings."""
+"""By device and inode of the file, since its path has many spellings."""
 _MUTEX = threading.Lock()
 
 
 def hold(root: str, job: str, kind: HolderKind) -> Callable[[], None]:
-    """Takes the lock of a job for this process until what is returned is called, at the latest until it ends.
+    """Takes the lock of a job for this process until the returned function is called, at the latest until it ends.
 
-    A process that holds it already, or has inherited it from its starter, holds it once more: within one process
-    nobody is refused, and the log decides. Where there is no place for a lock, or the file system has none, there is
-    nothing to hold.
+    A process that holds it already, or has inherited it from its starter, holds it once more: within one process no
+    caller is refused, and the log decides. Without a folder for the lock, or on a file system without locks, this does
+    nothing.
 
     Args:
         root: Of the storage.
@@ -127,7 +127,7 @@ def hold(root: str, job: str, kind: HolderKind) -> Callable[[], None]:
         kind: What this process is.
 
     Returns:
-        What lets go of it; only its first call counts.
+        The function that releases it; only its first call counts.
 
     Raises:
         JobAlreadyRunningError: Another process of this machine holds it.
@@ -138,8 +138,8 @@ def hold(root: str, job: str, kind: HolderKind) -> Callable[[], None]:
         return lambda: None
     try:
         key = _hold(folder, root, job, kind)
-    except OSError as error:  # what cannot be written is said by the storage, and the log needs no lock
-        _log.warning("The lock of job %r in %s cannot be taken, so it keeps nobody out: %s", job, folder, error)
+    except OSError as error:  # the storage reports what cannot be written, and the log needs no lock
+        _log.warning("The lock of job %r in %s cannot be taken, so it keeps no process out: %s", job, folder, error)
         return lambda: None
     once = iter((key,))
 
@@ -161,7 +161,7 @@ def holding(root: str, job: str, kind: HolderKind) -> Iterator[None]:
 
 
 def already_running(root: str, job: str, found: Holder) -> JobAlreadyRunningError:
-    """Returns the error that names who holds a job, and says what to do about it."""
+    """Returns the error that names the holder of a job, and says what to do about it."""
     remedies = {
         "driver": "`lakestate status` shows how far it is; `lakestate stop` ends it.",
         "program": "End it where it was started; `lakestate stop --kill` ends its process.",
@@ -176,8 +176,8 @@ def _hold(folder: Path, root: str, job: str, kind: HolderKind) -> tuple[int, int
     with contextlib.ExitStack() as not_kept, _MUTEX:
         descriptor = _open(folder)
         not_kept.callback(os.close, descriptor)
-        found = os.fstat(descriptor)
-        key = (found.st_dev, found.st_ino)
+        status = os.fstat(descriptor)
+        key = (status.st_dev, status.st_ino)
         if (held := _HELD.get(key)) is not None:
             held.count += 1
             return key
@@ -198,7 +198,7 @@ def _let_go(key: tuple[int, int]) -> None:
     with _MUTEX:
         held = _HELD.get(key)
         if held is None:
-            return  # a process that was forked meanwhile holds nothing
+            return  # this process was forked meanwhile and holds nothing
         held.count -= 1
         if not held.count:
             del _HELD[key]
@@ -206,22 +206,22 @@ def _let_go(key: tuple[int, int]) -> None:
 
 
 def _inherited(key: tuple[int, int]) -> int | None:
-    """Returns the descriptor of this very lock that a starter has left us; looked for once."""
+    """Returns the descriptor of this very lock that a starter has passed to this process; looked up only once."""
     number = os.environ.pop(INHERITED, "")
     if not number.isdecimal():
         return None
     try:
-        found = os.fstat(int(number))
+        status = os.fstat(int(number))
     except OSError:
         return None
-    if (found.st_dev, found.st_ino) != key:
+    if (status.st_dev, status.st_ino) != key:
         return None
     os.set_inheritable(int(number), False)
     return int(number)
 
 
 def _forget() -> None:
-    """A forked process is not the one that was named: its end must not be waited for."""
+    """Closes the locks in a forked process, which is not the named holder: nothing must wait for its end."""
     for held in _HELD.values():
         with contextlib.suppress(OSError):
             os.close(held.descriptor)
@@ -238,7 +238,7 @@ def _open(folder: Path) -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Tries more than once: whoever looks whether the lock is held holds it for an instant."""
+    """Tries more than once: a process that checks whether the lock is held holds it for an instant."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,14 +18,14 @@ _NOT_THERE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 class LocalStorage:
-    """Objects are files below `root`, an absolute directory that is made with the first put.
+    """Objects are files below `root`, an absolute directory that the first put makes.
 
-    `put_if_absent` writes and fsyncs a temporary file, links it under the final name and fsyncs the directory;
-    the file system must therefore have hard links. That an object is there already is said when its name is durable,
-    too: whoever linked it may have died before. Temporary files are removed also after an error; those of a killed
-    process begin with `.tmp-`, are not listed, and are `abandoned`: a living writer holds a lock (flock) on its own.
-    A final name is never removed on error, because the object may have become durable. Symbolic links inside the root
-    are followed.
+    `put_if_absent` writes and fsyncs a temporary file, links it under the final name and fsyncs the directory. The file
+    system must therefore have hard links. It raises `AlreadyExistsError` only once the existing name is durable, too:
+    the process that linked it may have died before that. Temporary files are removed also after an error. Those of a
+    killed process begin with `.tmp-`, are not listed, and are `abandoned`: a live writer holds a lock (flock) on its
+    own. A final name is never removed on error, because the object may have become durable. Symbolic links inside the
+    root are followed.
     """
 
     def __init__(self, root: str | Path, *, ids: Ids | None = None) -> None:
@@ -67,7 +67,7 @@ class LocalStorage:
             with written(temporary, data, is_temporary=True):
                 try:
                     os.link(temporary, full)
-                finally:  # also if the name is taken: whoever took it may have died before it was durable
+                finally:  # also if the name is taken: its writer may have died before it was durable
                     sync(folder)
 
     def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
@@ -162,7 +162,7 @@ def _read_up_to(descriptor: int, length: int) -> bytes:
 
 
 def _walk(full: str, folder: str, recursive: bool, *, hidden: bool = False) -> Iterator[ObjectInfo]:
-    """Yields the objects in a folder, or the temporary files where `hidden`."""
+    """Yields the objects in a folder, or with `hidden` the temporary files."""
     try:
         entries = list(os.scandir(full))
     except _NOT_THERE:
@@ -218,7 +218,7 @@ def _writing(path: str, root: str) -> Iterator[None]:
                 action="Choose a root on a POSIX file system or an object store.",
             ) from error
         raise StorageError(
-            f"{path!r} could not be written, and may or may not be there: {error}.",
+            f"{path!r} could not be written, and may or may not exist: {error}.",
             action="Check the disk of the state root.",
         ) from error
 

@@ -1,4 +1,4 @@
-"""The chain of sealed manifests of one job, as read from and written to a storage."""
+"""Reads and writes the chain of sealed manifests of one job in a storage."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -31,21 +31,22 @@ from state_engine.storage.port import CheckpointStorage
 
 CACHED_MANIFESTS = 1024
 CACHED_INLINED = 32 << 20
-"""How many bytes of changes the manifests hold that are kept: twice what a chain has when a base is folded for it."""
+"""Bytes of inlined changes in the cached manifests, at most: twice what a chain has when a base is folded for it."""
 
 
 class ManifestLog:
     """Reads, verifies and seals the manifests of one job.
 
-    Sealed manifests never change, so decoded ones are kept (least recently used first out) and a chain that was
-    followed once costs no I/O again. Whether a manifest exists is always asked of the storage. No retries, no locks;
-    not for several threads at once.
+    Sealed manifests never change, so decoded ones are cached (the least recently used one leaves first), and a chain
+    that was followed once costs no I/O again. Which epochs are sealed is always listed from the storage. No retries, no
+    locks; not for several threads at once.
 
     Args:
         storage: The storage of the job.
         job: Its name; a manifest of another job under this root is damage.
-        open_job: Opens the storage of another job, for chains that cross into the job which this one was forked
-            from. Without it such a chain is refused.
+        open_job: Opens the storage of another job, for chains that cross into the job from which this one was forked.
+            Without it such a chain is refused.
+        cached: The number of manifests that are cached, at most.
     """
 
     def __init__(
@@ -80,29 +81,29 @@ class ManifestLog:
     def newest(self, generation: int) -> StoredManifest | None:
         """Returns the manifest with the highest epoch of the generation: two listings, or three, and one read.
 
-        None if that epoch lies at or below the generation's floor: what is left there are manifests that a savepoint
-        keeps, and nothing goes on behind them. A process may stand still between its two listings, while the generation
-        goes on and retention frees all that the first one saw; so it lists once more behind the floor that it read.
+        None if that epoch is at or below the generation's floor: manifests that remain there are kept by a savepoint,
+        and no epoch follows them. A process may sleep between its two listings, while the generation goes on and
+        retention frees all that the first one returned. So it lists once more after it has read the floor.
 
         Raises:
             CorruptionError: that manifest is damaged. An older one is never returned in its place.
         """
-        known = 0
+        floor = 0
         while True:
             epochs = self.epochs(generation)
-            if not epochs or epochs[-1] <= known:
+            if not epochs or epochs[-1] <= floor:
                 return None
-            known = self.floors().get(generation, 0)
-            if epochs[-1] <= known:
+            floor = self.floors().get(generation, 0)
+            if epochs[-1] <= floor:
                 continue
             try:
                 return self.read(generation, epochs[-1])
             except NotFoundError:
-                if self.floors().get(generation, 0) == known:  # nothing was freed meanwhile
+                if self.floors().get(generation, 0) == floor:  # nothing was freed meanwhile
                     raise
 
     def birth(self) -> str | None:
-        """Returns the log's birth id, None if it has none yet; one read, and none once it is known.
+        """Returns the log's birth id, None if it has none yet; one read, and no read once it is known.
 
         Raises:
             DamagedFileError: It is not what was written.
@@ -118,27 +119,27 @@ class ManifestLog:
         """Gives the log a birth id, unless it has one.
 
         Raises:
-            StorageError: Nobody knows whether it has; doing it again is safe.
+            StorageError: It is unknown whether the log has one now; calling again is safe.
         """
         with suppress(AlreadyExistsError):
             self._storage.put_if_absent(BIRTH, encode_birth(Birth(job=self._job, birth_id=birth_id, born_at=now_ms)))
 
     def floors(self) -> dict[int, int]:
         """Returns the floor of each generation that has one: no epoch up to it may be sealed any more; one listing."""
-        found: dict[int, int] = {}
+        floors: dict[int, int] = {}
         for info in self._storage.list(FLOORS, recursive=False):
             if (place := parse_floor_path(info.path)) is not None:
-                found[place[0]] = max(found.get(place[0], 0), place[1])
-        return found
+                floors[place[0]] = max(floors.get(place[0], 0), place[1])
+        return floors
 
     def read(self, generation: int, epoch: int, *, expected: str = "") -> StoredManifest:
-        """Returns one manifest, its own checksum verified, but not its place in the chain.
+        """Returns one manifest; its own checksum is verified, but not its place in the chain.
 
         Args:
             generation: Its generation.
             epoch: Its epoch.
-            expected: The hash that it should have. One that was read before and has another is read once more: somebody
-                may have put the root back, or begun anew in it.
+            expected: The hash that it should have. A cached manifest with another hash is read once more: the root may
+                have been set back, or a log may have begun anew in it.
 
         Raises:
             NotFoundError: the epoch is not sealed, or its manifest was deleted.
@@ -156,7 +157,7 @@ class ManifestLog:
         return stored
 
     def read_outline(self, generation: int, epoch: int) -> StoredManifest:
-        """Returns a manifest reduced to what a long walk needs: its place, its predecessor, and what sinks got.
+        """Returns a manifest reduced to what a long walk needs: its place, its predecessor, and the output for sinks.
 
         Outlines are small, and all of them are kept until the job seals an epoch: a start that goes back a week reads
         each manifest once.
@@ -172,26 +173,27 @@ class ManifestLog:
 
     def _load(self, path: str, generation: int, epoch: int) -> StoredManifest:
         stored = decode_manifest(self._storage.get(path), path=path)
-        found = stored.manifest
-        if (found.job, found.generation, found.epoch) != (self._job, generation, epoch):
+        manifest = stored.manifest
+        if (manifest.job, manifest.generation, manifest.epoch) != (self._job, generation, epoch):
             raise DamagedManifestError(
-                f"{path} holds epoch {found.epoch} of generation {found.generation} of job {found.job!r}, not its own.",
-                action="Somebody copied or renamed manifests; restore the folder from a backup.",
+                f"{path} holds epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r}, not "
+                "its own.",
+                action="Manifests were copied or renamed; restore the folder from a backup.",
             )
         return stored
 
     def read_copy(self, path: str) -> StoredManifest:
-        """Returns the manifest that a canonical savepoint brought along; it may be of any job.
+        """Returns the manifest that came with a canonical savepoint; it may be of any job.
 
         Raises:
-            NotFoundError: there is none at this path.
+            NotFoundError: no manifest exists at this path.
             DamagedManifestError: the bytes are damaged.
             UnsupportedVersionError: another release wrote it.
         """
         return decode_manifest(self._storage.get(path), path=path)
 
     def put(self, manifest: Manifest) -> StoredManifest:
-        """Puts a manifest, if its number is free. Together with the look at the floor behind it, the commit (E6).
+        """Puts a manifest, if its number is free. Together with the read of the floor after it, it is the commit (E6).
 
         Raises:
             AlreadyExistsError: the number is taken.
@@ -211,14 +213,14 @@ class ManifestLog:
 
         Args:
             head: The newest manifest wanted; it is the last of the result.
-            down_to_base: End behind the epoch of the base that `head` names: the base's own manifest is not read.
-                Without a base the chain goes on in the job that this one was forked from, and ends behind the base
-                which the epoch there names that was restored. When false, or without any base, it goes back to the
-                very first epoch.
+            down_to_base: End after the epoch of the base that `head` names: the base's own manifest is not read.
+                Without a base the chain goes on in the job from which this one was forked. It then ends after the base
+                that the restored epoch of that job names. When false, or without any base, it goes back to the very
+                first epoch.
 
         Returns:
-            Manifests with consecutive epochs, oldest first, across generations (and jobs, with `open_job`). None
-            when the base stands at the epoch of `head` itself.
+            Manifests with consecutive epochs, oldest first, across generations (and jobs, with `open_job`). Empty if
+            the base is of the epoch of `head` itself.
 
         Raises:
             MissingFileError: a manifest in the middle is gone.
@@ -231,25 +233,25 @@ class ManifestLog:
         while (place := predecessor_of(newest_first[-1].manifest)) is not None:
             if base is not None and place.epoch <= base.epoch:
                 break
-            found = self._follow(newest_first[-1], place)
+            predecessor = self._follow(newest_first[-1], place)
             if down_to_base and place.job != newest_first[-1].manifest.job:
-                base = self._base_of(found)
-            newest_first.append(found)
+                base = self._base_of(predecessor)
+            newest_first.append(predecessor)
         return newest_first[::-1]
 
     def _base_of(self, stored: StoredManifest) -> BaseReference | None:
-        """The base that a manifest names, if it is one that it may name."""
+        """Returns the base that a manifest names; raises DamagedManifestError if the base is not on its lineage."""
         base = stored.manifest.base
         if base is not None and not contains(stored.manifest.lineage, base.generation, base.epoch):
             raise DamagedManifestError(
                 f"{self._path_of(stored)} of job {stored.manifest.job!r} names the base of epoch {base.epoch} in "
                 f"generation {base.generation}, which is not on its lineage.",
-                action="Restore an older checkpoint or savepoint; this manifest was not written by a sound driver.",
+                action="Restore an older checkpoint or savepoint; no correct driver wrote this manifest.",
             )
         return base
 
     def _follow(self, successor: StoredManifest, place: Place) -> StoredManifest:
-        """Reads the predecessor of `successor` and checks that it is the one that was meant."""
+        """Reads the predecessor of `successor` and checks that its hash is the one that `successor` names."""
         expected = successor.manifest.predecessor
         where = (
             f"epoch {place.epoch} ({manifest_path(place.generation, place.epoch)} of job {place.job!r}), "
@@ -257,16 +259,16 @@ class ManifestLog:
         )
         remedy = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
         try:
-            found = self._log_of(place.job).read(place.generation, place.epoch, expected=expected)
+            stored = self._log_of(place.job).read(place.generation, place.epoch, expected=expected)
         except NotFoundError as error:
             raise MissingFileError(f"The manifest of {where}, is gone.", action=remedy) from error
         except CorruptionError as error:
             raise type(error)(f"The chain breaks at {where}: {error.message}", action=error.action or remedy) from error
-        if found.hash != expected:
+        if stored.hash != expected:
             raise DamagedManifestError(
-                f"The chain breaks at {where}: its hash is {found.hash}, expected {expected}.", action=remedy
+                f"The chain breaks at {where}: its hash is {stored.hash}, expected {expected}.", action=remedy
             )
-        return found
+        return stored
 
     def _log_of(self, job: str) -> "ManifestLog":
         if job == self._job:

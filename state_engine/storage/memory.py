@@ -19,7 +19,7 @@ class MemoryStorage:
 
     Args:
         objects: Path to (bytes, time of the put in ms); shared by all storages opened under one name.
-        url: What messages call it.
+        url: Its name in messages.
         clock: Gives the times of listings.
         max_object_bytes: Larger puts are refused with `NotWritableError`.
     """
@@ -42,7 +42,7 @@ class MemoryStorage:
 
     @classmethod
     def open(cls, name: str, *, clock: Clock | None = None) -> "MemoryStorage":
-        """Returns the storage of this name, the same objects in the whole process; made when first asked for."""
+        """Returns the storage of this name, with the same objects in the whole process; the first call creates it."""
         with cls._lock:
             objects = cls._registry.setdefault(name, {})
         return cls(objects, url=f"memory://{name}", clock=clock)
@@ -56,7 +56,7 @@ class MemoryStorage:
 
     @classmethod
     def forget(cls, name: str) -> None:
-        """Drops the storage of this name. Those who have it open keep their objects."""
+        """Drops the storage of this name. Storages that are open under it keep their objects."""
         with cls._lock:
             cls._registry.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""Checkpoint storage on an object store (S3, Google Cloud Storage, Azure, …) by `obstore`."""
+"""Checkpoint storage on an object store (S3, Google Cloud Storage, Azure, …), through `obstore`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ _REFUSED = re.compile(r"status code: 40[13]\b")
 class ObjectStorage:
     """Objects below the prefix of `store`. Every put has mode `create`, so both puts are atomic.
 
-    The store must honour conditional puts (`If-None-Match: *`): S3, GCS, Azure, MinIO and R2 do. obstore retries
-    inside one call, so a put may find the object that its own first attempt made: `AlreadyExistsError` therefore
-    does not prove that *another* writer was there, and callers compare contents. obstore's store on local disks
-    does not fsync; use `LocalStorage` there.
+    The store must honour conditional puts (`If-None-Match: *`): S3, GCS, Azure, MinIO and R2 do. obstore retries inside
+    one call, so a put may find the object that its own first attempt made. `AlreadyExistsError` therefore does not
+    prove that *another* writer made the object, and callers compare contents. obstore's store on local disks does not
+    fsync; use `LocalStorage` there.
 
     Args:
-        store: An obstore store whose prefix is the job's root.
-        url: What messages call it.
+        store: An obstore store with the job's root as its prefix.
+        url: Its name in messages.
     """
 
     def __init__(self, store: "ObjectStore", *, url: str, ids: Ids | None = None) -> None:
@@ -48,7 +48,7 @@ class ObjectStorage:
             return bytes(obstore.get(self._store, check_path(path)).bytes())
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
-        # a range that is empty or begins behind the end is an error of the protocol; the port says "no bytes"
+        # a range that is empty or begins at or after the end is an error of the protocol; the port returns no bytes
         with self._errors(path):
             if length <= 0 or offset >= int(obstore.head(self._store, check_path(path))["size"]):
                 return b""
@@ -70,16 +70,16 @@ class ObjectStorage:
         folder = check_prefix(prefix) or None
         with self._errors(prefix):
             if recursive:
-                found = [meta for page in obstore.list(self._store, folder, chunk_size=1000) for meta in page]
+                metas = [meta for page in obstore.list(self._store, folder, chunk_size=1000) for meta in page]
             else:
-                found = list(obstore.list_with_delimiter(self._store, folder)["objects"])
-        infos = (ObjectInfo(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in found)
+                metas = list(obstore.list_with_delimiter(self._store, folder)["objects"])
+        infos = (ObjectInfo(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in metas)
         return sorted(infos)
 
     def folders(self, prefix: str) -> Sequence[str]:
         with self._errors(prefix):
             prefixes = obstore.list_with_delimiter(self._store, check_prefix(prefix) or None)["common_prefixes"]
-        return sorted(found.rstrip("/").rpartition("/")[2] for found in prefixes)
+        return sorted(folder.rstrip("/").rpartition("/")[2] for folder in prefixes)
 
     def exists(self, path: str) -> bool:
         try:
@@ -123,16 +123,15 @@ class ObjectStorage:
         except FileNotFoundError as error:
             raise NotFoundError(f"There is no object at {where}.") from error
         except (exceptions.BaseError, OSError, ValueError) as error:
-            said = (
-                str(error).partition("\n")[0].rstrip(".")
-            )  # what obstore has to say to its own authors stands behind it
-            if isinstance(error, _REFUSALS) or _REFUSED.search(said) is not None:
+            # the first line: after it come details for obstore's own authors
+            reason = str(error).partition("\n")[0].rstrip(".")
+            if isinstance(error, _REFUSALS) or _REFUSED.search(reason) is not None:
                 raise NotWritableError(
-                    f"The object store refused access to {where}: {said}.",
+                    f"The object store refused access to {where}: {reason}.",
                     action="Give these credentials permission to list, read, write and delete in the bucket.",
                 ) from error
             raise StorageError(
-                f"The object store failed at {where}: {said}.",
+                f"The object store failed at {where}: {reason}.",
                 action="Check the bucket and the connection; a put may or may not have happened.",
             ) from error
 

@@ -1,4 +1,4 @@
-"""Opening an address: which implementation of the storage port it is."""
+"""Opens an address with the implementation of the storage port that fits it."""
 
 from collections.abc import Sequence
 
@@ -17,8 +17,8 @@ def open_storage(root: str, job: str) -> CheckpointStorage:
 def job_names(root: str) -> Sequence[str]:
     """Returns the sorted names of the folders below a root that may be jobs."""
     scheme, _, rest = root.partition("://")
-    found = MemoryStorage.names(rest.strip("/")) if scheme == "memory" else open_root(root).folders("")
-    return [name for name in found if is_name(name)]
+    folders = MemoryStorage.names(rest.strip("/")) if scheme == "memory" else open_root(root).folders("")
+    return [name for name in folders if is_name(name)]
 
 
 def open_root(url: str) -> CheckpointStorage:
@@ -29,8 +29,8 @@ def open_root(url: str) -> CheckpointStorage:
             takes it (`s3://`, `gs://`, `az://`, `abfss://`, `http(s)://`).
 
     Raises:
-        UnsupportedAddressError: It would be another place than it seems.
-        StorageError: No storage opens it.
+        UnsupportedAddressError: The address would be another place than it seems.
+        StorageError: No storage can open it.
     """
     if (path := local_path(url)) is not None:
         return LocalStorage(path)
@@ -41,7 +41,7 @@ def open_root(url: str) -> CheckpointStorage:
 
 
 def _open_bucket(url: str) -> CheckpointStorage:
-    from obstore.store import from_url  # here, since local jobs do not pay for loading it
+    from obstore.store import from_url  # imported here, so that local jobs do not pay for loading it
 
     from state_engine.storage.object_store import ObjectStorage
 

@@ -1,4 +1,4 @@
-"""Opening the tables of a job, and what keeps the folds of its checkpoints, by its settings and its storage."""
+"""Opens the tables of a job, and the storage of its checkpoints' folds, by its settings and its storage."""
 
 from state_engine.api.checkpoint_storage import (
     CheckpointStorage,
@@ -29,13 +29,13 @@ def open_access(
     tables: Tables | None = None,
     ids: Ids | None = None,
 ) -> CheckpointStorageAccess:
-    """Returns what a setting stands for, below the root of a job.
+    """Returns the checkpoint storage that a setting selects, below the root of a job.
 
     Args:
         setting: What the job's author chose; None for Delta tables.
         storage: The bytes of the job.
         tables: Its tables; by default those that suit the storage.
-        ids: New names.
+        ids: Make new names.
     """
     ids = ids or RandomIds()
     if isinstance(setting, FileSystemCheckpointStorage):

@@ -1,4 +1,4 @@
-"""Streams into which the state of a checkpoint is written, and the handles that they leave.
+"""Streams for writing the state of a checkpoint, and the handles that they return.
 
 Semantics: Flink's `CheckpointStateOutputStream`, `FsCheckpointStateOutputStream` and `MemCheckpointOutputStream`.
 
@@ -23,9 +23,9 @@ MAX_FILE_STATE_THRESHOLD = FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD
 
 
 class StreamStateHandle(NamedTuple):
-    """What was written: a durable file, or, where `inlined` is given, bytes that its owner has to store.
+    """What was written: a durable file, or, if `inlined` is set, bytes that the owner of the handle has to store.
 
-    An inlined one has a path too, as a name that is unique; no file lies there.
+    An inlined one has a path too, as a unique name; no file exists at it.
     """
 
     path: str
@@ -34,38 +34,38 @@ class StreamStateHandle(NamedTuple):
 
 
 class CheckpointStateOutputStream(Protocol):
-    """A stream that leaves a handle when it is closed as finished, and nothing when it is closed otherwise."""
+    """A stream that returns a handle if it is closed as finished, and leaves nothing if it is closed otherwise."""
 
     def write(self, data: Data) -> int:
-        """Adds bytes and returns how many. `StorageError` once it is closed, or where the bytes cannot be taken."""
+        """Adds bytes and returns how many. `StorageError` once it is closed, or if it cannot accept the bytes."""
         ...
 
     def flush(self) -> None:
-        """Hands on what is buffered, if it is too much to be inlined anyway."""
+        """Writes what is buffered to the file, if it is too much to be inlined anyway."""
         ...
 
     def sync(self) -> None:
-        """Flushes, and makes what was handed on durable."""
+        """Flushes, and makes what the file has durable."""
         ...
 
     def get_pos(self) -> int:
-        """Returns how many bytes were written so far."""
+        """Returns the number of bytes written so far."""
         ...
 
     def is_closed(self) -> bool:
-        """Says whether it was closed in either way."""
+        """Returns whether it was closed in either way."""
         ...
 
     def close_and_get_handle(self) -> StreamStateHandle | None:
-        """Finishes the stream; what it held is durable then, or inlined. None when nothing was ever written.
+        """Finishes the stream; its content is durable then, or inlined. None if nothing was ever written.
 
         Raises:
-            StorageError: It was closed before, or could not be finished; nothing is left of it then.
+            StorageError: It was closed before, or could not be finished; nothing remains of it then.
         """
         ...
 
     def close(self) -> None:
-        """Discards the stream and the file that it may have begun; nothing happens if it is closed already."""
+        """Discards the stream and the file that it may have begun; does nothing if it is closed already."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -76,7 +76,7 @@ class CheckpointStateOutputStream(Protocol):
 
 
 class _Closing(ABC):
-    """Leaving the `with` block discards what was not finished."""
+    """Discards a stream that was not finished when the `with` block ends."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -91,14 +91,14 @@ class _Closing(ABC):
 
 
 class FsCheckpointStateOutputStream(_Closing):
-    """Writes to a new file, which is opened with the first bytes that do not fit the buffer.
+    """Writes to a new file, which it opens with the first bytes that do not fit in the buffer.
 
     Args:
         storage: Where the file is made.
         ids: Make its name.
         name: Makes a path from a new id; up to 10 are tried.
         buffer_size: Bytes that are gathered; at least the threshold.
-        local_state_threshold: Up to so many bytes are inlined, at most 1 MiB.
+        local_state_threshold: A content of up to this number of bytes is inlined; at most 1 MiB.
 
     Raises:
         ValueError: The sizes do not fit each other.
@@ -217,7 +217,7 @@ class FsCheckpointStateOutputStream(_Closing):
 
 
 class MemCheckpointOutputStream(_Closing):
-    """Keeps what it is given, up to a limit that is checked when it is closed as finished.
+    """Keeps the bytes in memory, up to a limit that is checked when it is closed as finished.
 
     Args:
         path: Its unique name.
@@ -236,7 +236,7 @@ class MemCheckpointOutputStream(_Closing):
             raise StorageError("The state stream has been closed already.", action="Write to a new stream.")
         view = memoryview(data).cast("B")
         self._written += len(view)
-        if self._written <= self._max_size:  # what is refused anyway need not be kept
+        if self._written <= self._max_size:  # beyond the limit the close is refused, so the bytes need not be kept
             self._buffer += view
         return len(view)
 

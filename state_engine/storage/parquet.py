@@ -1,4 +1,4 @@
-"""One Parquet file of a state table or of staged output: row groups that follow key groups, checksums, statistics."""
+"""Writes and reads a Parquet file of a state table or staged output: row groups by key group, checksums, statistics."""
 
 import base64
 import io
@@ -32,9 +32,9 @@ RowGroup = tuple[int, int, int]
 
 
 class ParquetFile(NamedTuple):
-    """A written file: what its handle and its add action hold.
+    """A written file: the values for its handle and its add action.
 
-    `row_groups` lists (first key group, last key group, rows); empty when the table has no column `key_group`.
+    `row_groups` lists (first key group, last key group, rows); empty if the table has no column `key_group`.
     `checksum` is `xxh3:` and 32 hex digits over the whole file, `statistics` Delta's JSON.
     """
 
@@ -51,11 +51,11 @@ def encode_parquet(
     """Encodes a table as one Parquet file.
 
     Args:
-        table: Rows; where there is a column `key_group`, sorted by it. A column with a dictionary is written, and read
-            again, as one of its values.
+        table: Rows; sorted by the column `key_group`, if it has one. A dictionary-encoded column is written, and read
+            again, as a column of the type of its values.
         codec: Compression of the pages: `zstd`, `snappy`, `lz4` or `none`.
-        target_rows: Key groups share a row group until it has this many rows; one that is as large by itself gets its
-            own. So there are at most 2 · rows / target_rows + 1 row groups, however many key groups.
+        target_rows: Key groups share a row group until it has this number of rows; a key group with that many rows gets
+            its own. So at most 2 · rows / target_rows + 1 row groups exist, for any number of key groups.
         max_rows: A row group never has more; a larger key group gets several.
 
     Raises:
@@ -75,10 +75,10 @@ def encode_parquet(
 def _encoded(table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]) -> pa.Buffer:
     """Returns the file, with a row group for each cut.
 
-    A buffer that grows is copied each time, and memory that is new has to be cleared; of one that is too large nothing
-    is touched that is not written.
+    It first tries one buffer that is surely large enough: a growing buffer is copied each time it grows, and new memory
+    has to be cleared. The part of a large buffer that is not written to is never touched.
     """
-    with suppress(OSError, MemoryError):  # values that take more room than in memory, or there is not so much of it
+    with suppress(OSError, MemoryError):  # values take more space than in memory, or the memory does not suffice
         return _encoded_in_room(table, cuts, forms)
     growing = pa.BufferOutputStream()
     _write_row_groups(growing, table, cuts, forms)
@@ -99,7 +99,7 @@ def _write_row_groups(sink: Any, table: pa.Table, cuts: list[tuple[int, int]], f
     with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, store_schema=same, **forms) as writer:
         for start, stop in cuts:
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
-        if not same:  # Arrow reads what this says, and that are values
+        if not same:  # this is the schema with which Arrow reads the file: values instead of dictionaries
             writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(read.serialize().to_pybytes()).decode()})
 
 
@@ -129,10 +129,10 @@ def write_parquet(
 
 
 def read_parquet(storage: CheckpointStorage, file: StateFile, first: int, last: int) -> pa.Table | None:
-    """Reads the rows of key groups `first` to `last`, both inclusive; None when there are none.
+    """Reads the rows of key groups `first` to `last`, both inclusive; None if there are none.
 
-    Only the row groups that overlap are fetched, besides the footer; the checksums of their pages are verified. Where
-    all overlap the file is fetched whole, and its own checksum verified.
+    Only the footer and the row groups that overlap are fetched; the checksums of their pages are verified. If all
+    overlap, the file is fetched whole, and its own checksum is verified.
 
     Raises:
         MissingFileError: the file is gone.
@@ -161,7 +161,7 @@ def read_parquet(storage: CheckpointStorage, file: StateFile, first: int, last: 
 
 
 def read_parquet_head(storage: CheckpointStorage, file: StateFile, rows: int, at_most: int) -> pa.Table | None:
-    """Reads about the first rows of a file, page by page; None where that takes more than `at_most` bytes.
+    """Reads the first rows of a file, at most `rows` and page by page; None if that takes more than `at_most` bytes.
 
     Raises:
         MissingFileError: the file is gone.
@@ -187,11 +187,11 @@ def _whole(storage: CheckpointStorage, file: StateFile) -> bytes:
 
 
 class _TooMuchError(Exception):
-    """More bytes would be read than may be."""
+    """More than `at_most` bytes would be read."""
 
 
 class _Ranges(io.RawIOBase):
-    """A file of a storage as Arrow reads it: seek and read, one ranged get each; with `at_most`, of so many bytes."""
+    """A file of a storage for Arrow to seek and read: one ranged get per read, of at most `at_most` bytes in all."""
 
     def __init__(self, storage: CheckpointStorage, file: StateFile, at_most: int | None = None) -> None:
         self._fetch: Callable[[int, int], bytes] = lambda at, length: storage.get_range(file.path, at, length)
@@ -226,7 +226,7 @@ class _Ranges(io.RawIOBase):
 def _cuts(
     rows: int, groups: "np.ndarray[tuple[int], np.dtype[np.int64]] | None", target_rows: int, max_rows: int
 ) -> list[tuple[int, int]]:
-    """Cuts rows into row groups: at borders of key groups, and inside those that are larger than `max_rows`."""
+    """Cuts rows into row groups: at borders of key groups, and inside key groups that are larger than `max_rows`."""
     borders = [0, rows] if groups is None else [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), rows]
     cuts: list[tuple[int, int]] = []
     start = 0

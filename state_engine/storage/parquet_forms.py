@@ -1,4 +1,4 @@
-"""How the columns of a Parquet file are written: with dictionaries, packed, compressed, or as they are."""
+"""Decides how the columns of a Parquet file are written: with dictionaries, packed, compressed, or as they are."""
 
 from typing import Any, Literal
 
@@ -11,25 +11,25 @@ from state_engine.log.ops import KEY_GROUP
 ParquetCodec = Literal["zstd", "snappy", "lz4", "none"]
 
 _PIECES, _PIECE = 16, 256  # rows of a sample
-_LEAST_OF_PIECE = 64  # of fewer rows, large as they may be, even values that repeat seem distinct
+_LEAST_OF_PIECE = 64  # even for large rows: among fewer rows, values that repeat seem distinct
 _PIECE_BYTES = 1 << 17
-_HARDLY_REPEATED = 0.95  # of a sample is distinct where a file has tens of thousands of values
-_HARDLY_SMALLER = 0.9  # of its bytes are left when a sample is compressed
-_PACKED = "DELTA_BINARY_PACKED"  # differences, in as few bits as the largest of some takes
+_HARDLY_REPEATED = 0.95  # share of distinct values in a sample of a file that has tens of thousands of values
+_HARDLY_SMALLER = 0.9  # share of its bytes that a sample has after compression
+_PACKED = "DELTA_BINARY_PACKED"  # differences, in as few bits as the largest one of a miniblock needs
 
 
 def forms_of(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
-    """Returns how the columns are written, as arguments of `pyarrow.parquet.ParquetWriter`, by what a sample says.
+    """Returns, from a sample, how to write the columns, as arguments of `pyarrow.parquet.ParquetWriter`.
 
-    Of values that hardly repeat a dictionary takes twice the time to write and to read, and more bytes; compressing
-    bytes that do not get smaller takes longer than all the rest. Of integers that hardly repeat the differences take
-    fewer bytes than compressing leaves, a third of its time to write and a quarter to read, unless they are drawn from
-    all that there are. The same table has the same sample. Key groups repeat, whatever a sample says, and always have
-    statistics: by these they are found in a file.
+    If values hardly repeat, a dictionary takes twice the time to write and to read, and more bytes. To compress bytes
+    that do not get smaller takes longer than all the rest. If integers hardly repeat, their differences take fewer
+    bytes than compression leaves, a third of its time to write and a quarter to read, unless the integers are random
+    over their whole range. The same table has the same sample. Key groups count as repeating, whatever the sample
+    shows, and always have statistics: a reader finds key groups in a file by these.
 
     Args:
-        table: Rows. Of fewer than some thousands all columns get dictionaries and are compressed.
-        codec: Compression of those that get smaller by it.
+        table: Rows. With fewer than some thousands, all columns get dictionaries and are compressed.
+        codec: Compression of the columns that get smaller by it.
     """
     step = table.num_rows // _PIECES
     if step < 4 * _PIECE:
@@ -40,7 +40,7 @@ def forms_of(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
         field.name
         for field, column in zip(sample.schema, sample.columns, strict=True)
         if field.name != KEY_GROUP
-        and "." not in field.name  # as a path it may be that of a field of a struct, too
+        and "." not in field.name  # as a path it may also name a field of a struct
         and _is_counted(field.type)
         and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
     }
@@ -67,7 +67,7 @@ def _distinct(column: "pa.ChunkedArray[Any]") -> int:
 
 
 def _packed(columns: pa.Table) -> dict[str, str]:
-    """The columns whose integers get smaller by being packed, and the name of the encoding."""
+    """Returns the columns of integers that get smaller by being packed, and the name of the encoding."""
     wide = [field.name for field in columns.schema if _is_integer(field.type)]
     if not wide:
         return {}
@@ -79,18 +79,18 @@ def _packed(columns: pa.Table) -> dict[str, str]:
 
 
 def _is_integer(kind: pa.DataType) -> bool:
-    """Whether Parquet keeps values as integers of its own."""
+    """Whether Parquet stores the values as integers."""
     return pa.types.is_integer(kind) or pa.types.is_temporal(kind)
 
 
 def _leaves(sample: pa.Table, codec: ParquetCodec, packed: dict[str, str]) -> dict[str, float]:
-    """The columns as Parquet has them (`value.list.element` is one), and what share of their bytes is left of each."""
+    """Returns Parquet's own columns (such as `value.list.element`), and what share of the bytes compression leaves."""
     written = _written(sample, codec, packed or None)
     return {one.path_in_schema: one.total_compressed_size / one.total_uncompressed_size for one in written}
 
 
 def _written(sample: pa.Table, codec: ParquetCodec, encodings: dict[str, str] | None) -> list[Any]:
-    """What the footer of a file of these rows says of each column."""
+    """Returns the metadata of each column in the footer of a file with these rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(sample, sink, compression=codec, use_dictionary=False, column_encoding=encodings)
     rows = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.row_group(0)

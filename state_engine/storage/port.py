@@ -22,7 +22,7 @@ class ObjectInfo(NamedTuple):
 
 
 class ObjectWriter(Protocol):
-    """A new object that is written piece by piece. Nothing is promised of it before `close` returns."""
+    """A new object that is written piece by piece. Nothing is guaranteed before `close` returns."""
 
     def write(self, data: Data) -> None:
         """Adds bytes; the caller may change them afterwards."""
@@ -37,7 +37,7 @@ class ObjectWriter(Protocol):
         ...
 
     def discard(self) -> None:
-        """Ends the object and removes it if it can; never raises. Nothing happens behind a `close` that returned."""
+        """Ends the object and removes it if it can; never raises. Does nothing after a `close` that returned."""
         ...
 
 
@@ -57,7 +57,7 @@ class CheckpointStorage(Protocol):
         ...
 
     def get(self, path: str) -> bytes:
-        """Returns the whole object; `NotFoundError` when there is none."""
+        """Returns the whole object; `NotFoundError` if it does not exist."""
         ...
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
@@ -67,29 +67,29 @@ class CheckpointStorage(Protocol):
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         """Creates the object from the concatenated buffers; durable on return.
 
-        The name itself is created exclusively: `AlreadyExistsError` when it is taken. A reader may see a part of the
-        object while it is written, so nobody may know the name before this returns. Does *not* remove what it
-        wrote when it fails.
+        The name itself is created exclusively: `AlreadyExistsError` if it is taken. A reader may see a part of the
+        object while it is written, so the caller must not pass the name on before this returns. Does *not* remove what
+        it wrote when it fails.
         """
         ...
 
     def open_exclusive(self, path: str) -> ObjectWriter:
-        """Begins an object that is written piece by piece; else as `put_exclusive`.
+        """Begins an object that is written piece by piece; otherwise as `put_exclusive`.
 
-        `AlreadyExistsError` is raised at once where the storage can tell, and by `ObjectWriter.close` otherwise.
+        `AlreadyExistsError` is raised at once if the storage can tell, and by `ObjectWriter.close` otherwise.
         """
         ...
 
     def put_if_absent(self, path: str, data: Data) -> None:
         """Creates the object atomically: all of it or nothing is ever seen under the name; durable on return.
 
-        Of several concurrent calls exactly one returns; the others raise `AlreadyExistsError`, which says that the
-        object is there, durably. So after any other error the same call is asked again.
+        Of several concurrent calls exactly one returns. The others raise `AlreadyExistsError`, which guarantees that
+        the object exists, durably. So after any other error the caller makes the same call again.
         """
         ...
 
     def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
-        """Returns the objects below the folder `prefix` (`""` is the root), sorted by path; none when it is absent.
+        """Returns the objects below the folder `prefix` (`""` is the root), sorted by path; none if it is absent.
 
         Not recursive: only those directly in the folder. Objects that are still being put are not listed.
         """
@@ -100,7 +100,7 @@ class CheckpointStorage(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Tells whether an object lies at this path."""
+        """Returns whether an object exists at this path."""
         ...
 
     def delete(self, path: str) -> None:
@@ -108,9 +108,10 @@ class CheckpointStorage(Protocol):
         ...
 
     def abandoned(self) -> Sequence[ObjectInfo]:
-        """Returns what processes left that died in a put, which is never listed; nothing of a writer that lives.
+        """Returns what processes left that died in a put, and what `list` never lists; nothing of a live writer.
 
-        Where the storage cannot tell who lives, only age can: who removes them looks at the time of the last change.
+        If the storage cannot tell which writers live, only age can: the caller that removes these objects checks the
+        time of their last change.
         """
         ...
 
@@ -120,12 +121,12 @@ class CheckpointStorage(Protocol):
 
 
 def is_name(name: str) -> bool:
-    """Says whether `check_name` takes a name."""
+    """Returns whether `check_name` accepts a name."""
     return _NAME.fullmatch(name) is not None
 
 
 def check_name(what: str, name: str) -> str:
-    """Returns `name` if it may stand in a path, such as a job's name or an operator's uid.
+    """Returns `name` if it may be used in a path, such as a job's name or an operator's uid.
 
     Raises:
         JobDefinitionError: it has other characters than letters, digits, `.`, `_`, `-`, begins with a sign, or is

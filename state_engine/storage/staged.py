@@ -1,4 +1,4 @@
-"""Staged output as a sink takes it: the very bytes that the epoch's manifest names."""
+"""Reads staged output for a sink: the very bytes that the epoch's manifest names."""
 
 from state_engine.errors import MissingFileError, NotFoundError
 from state_engine.log.records import OutputFile
@@ -7,7 +7,7 @@ from state_engine.storage.whole_file import check_whole
 
 
 def read_staged(storage: CheckpointStorage, file: OutputFile) -> bytes:
-    """Reads a staged file and compares it with what its manifest says.
+    """Reads a staged file and compares it with the length and checksum in its manifest.
 
     Raises:
         MissingFileError: It is gone.
@@ -15,7 +15,7 @@ def read_staged(storage: CheckpointStorage, file: OutputFile) -> bytes:
     """
     remedy = (
         "Bring the file back from a backup, or restore an older checkpoint or savepoint. Or start once with "
-        "keep_output=True: what is owed and cannot be paid is then left out."
+        "keep_output=True: output that is owed and cannot be paid is then left out."
     )
     try:
         data = storage.get(file.path)

@@ -1,6 +1,6 @@
-"""Files of a published state, of either format, and inlined ones: read by range of key groups, or whole and verified.
+"""Reads files of a published state, of either format, and inlined ones: by range of key groups, or whole and verified.
 
-Which checkpoint storage a job has now does not matter here: a file says itself what it is.
+The checkpoint storage that a job has now does not matter here: each handle names the format of its file.
 """
 
 import pyarrow as pa
@@ -17,11 +17,11 @@ _REMEDY = "Restore an older checkpoint or savepoint, or bring the file back from
 
 
 def read_state_file(storage: CheckpointStorage, file: StateFile, first: int, last: int) -> pa.Table | None:
-    """Reads the rows of key groups `first` to `last`, both inclusive; None when there are none.
+    """Reads the rows of key groups `first` to `last`, both inclusive; None if there are none.
 
-    Of a stream exactly the prologue and the blocks of these key groups are fetched, and verified by their own
-    checksums; of a Parquet file as `read_parquet` says. Where all are wanted the file is fetched whole, and its own
-    checksum verified.
+    From a stream exactly the prologue and the blocks of these key groups are fetched, and verified by their own
+    checksums; for a Parquet file see `read_parquet`. If all key groups are wanted, the file is fetched whole, and its
+    own checksum is verified.
 
     Raises:
         MissingFileError: The file is gone.
@@ -29,7 +29,7 @@ def read_state_file(storage: CheckpointStorage, file: StateFile, first: int, las
     """
     if file.format == "parquet":
         return read_parquet(storage, file, first, last)
-    wanted = [at for at, (group, _, _) in enumerate(file.row_groups) if first <= group <= last]
+    wanted = [index for index, (group, _, _) in enumerate(file.row_groups) if first <= group <= last]
     if not wanted:
         return None
     low, high = wanted[0], wanted[-1]
@@ -38,17 +38,18 @@ def read_state_file(storage: CheckpointStorage, file: StateFile, first: int, las
     prologue, data = _fetch(storage, file, low, high)
     start = file.spans[low][0]
     blocks = [
-        (file.row_groups[at][0], file.row_groups[at][2], _slice(data, file.spans[at], start))
-        for at in range(low, high + 1)
+        (file.row_groups[index][0], file.row_groups[index][2], _slice(data, file.spans[index], start))
+        for index in range(low, high + 1)
     ]
     return decode_blocks(prologue, blocks, path=file.path)
 
 
 def read_head(storage: CheckpointStorage, file: StateFile, rows: int, *, at_most: int) -> pa.Table | None:
-    """Reads at least the first `rows` rows of a file if it has them, in the columns of a state table.
+    """Reads the first rows of a file, in the columns of a state table.
 
-    Of a large file only its first pages, or its first block, are fetched; None where these have more than `at_most`
-    bytes, as those of values that are large themselves.
+    A file of at most `at_most` bytes is read whole. From a larger one only its first pages, for at most `rows` rows of
+    its first row group, or its first block are fetched. None if these have more than `at_most` bytes, which happens if
+    the values themselves are large.
 
     Raises:
         MissingFileError: The file is gone.
@@ -75,8 +76,8 @@ def fetch_state_file(storage: CheckpointStorage, file: StateFile) -> bytes:
         raise MissingFileError(f"The state file {file.path} is gone.", action=_REMEDY) from error
     if len(data) != file.length:
         raise DamagedFileError(f"{file.path} has {len(data)} bytes, expected {file.length}.", action=_REMEDY)
-    if (found := checksum_of(data)) != file.checksum:
-        raise DamagedFileError(f"{file.path} has the checksum {found}, expected {file.checksum}.", action=_REMEDY)
+    if (actual := checksum_of(data)) != file.checksum:
+        raise DamagedFileError(f"{file.path} has the checksum {actual}, expected {file.checksum}.", action=_REMEDY)
     return data
 
 
@@ -107,7 +108,7 @@ def _fetch(storage: CheckpointStorage, file: StateFile, low: int, high: int) -> 
     if file.inlined is not None:
         return file.inlined[:head], file.inlined[start:stop]
     try:
-        if start == head:  # nothing lies between them
+        if start == head:  # the two are adjacent
             data = storage.get_range(file.path, 0, stop)
             return data[:head], data[head:]
         return storage.get_range(file.path, 0, head), storage.get_range(file.path, start, stop - start)

@@ -1,7 +1,7 @@
-"""Rows of a state from where they lie: files of a base, then change files of the manifests since.
+"""Reads the rows of a state: from the files of a base, then from the change files of the manifests since.
 
-Both readers give tables in one form (`log_schema(…, position=True)`), a piece at a time, for a range of key groups: for
-the load of a subtask, the publisher, savepoints and inspection alike. Nothing is read that cannot overlap.
+Both readers return tables in one form (`log_schema(…, position=True)`), a piece at a time, for a range of key groups.
+The load of a subtask, the publisher, savepoints and inspection all use them. Nothing is read that cannot overlap.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ _REMEDY = "Bring the file back from a backup, or restore an older checkpoint or 
 
 
 class Segment(NamedTuple):
-    """A piece of a state's history in one storage: a base, if there is one, and the manifests behind it, in order."""
+    """A piece of a state's history in one storage: a base, if it has one, and the manifests after it, in order."""
 
     storage: CheckpointStorage
     base: Base | None
@@ -34,11 +34,11 @@ class Segment(NamedTuple):
 
 
 def read_base(storage: CheckpointStorage, reference: BaseReference) -> Base:
-    """Reads a base and checks that it is the one that was meant.
+    """Reads a base and checks that it is the one that the reference names.
 
     Raises:
         MissingFileError: It is gone.
-        DamagedFileError: It is not what was written, or another base lies there.
+        DamagedFileError: It is not what was written, or another base has its path.
     """
     try:
         stored = decode_base(storage.get(reference.path), path=reference.path)
@@ -51,8 +51,8 @@ def read_base(storage: CheckpointStorage, reference: BaseReference) -> Base:
     base = stored.base
     if (base.generation, base.epoch) != (reference.generation, reference.epoch):
         raise DamagedFileError(
-            f"The base {reference.path} is of epoch {base.epoch} of generation {base.generation}, and was taken for "
-            f"that of epoch {reference.epoch} of generation {reference.generation}.",
+            f"The base {reference.path} is of epoch {base.epoch} of generation {base.generation}, but its reference "
+            f"names epoch {reference.epoch} of generation {reference.generation}.",
             action=_REMEDY,
         )
     return base
@@ -63,12 +63,12 @@ def read_base_rows(
 ) -> Iterator[pa.Table]:
     """Reads the rows of one state in key groups `first` to `last`, both inclusive, file by file.
 
-    Only row groups that overlap are fetched; of a stream, only the key groups. A file that is wanted as a whole is
-    checked by length and checksum, parts of files by the checksums of their pages or blocks.
+    Only row groups that overlap are fetched; of a stream, only the key groups. A file that is read whole is verified by
+    length and checksum, parts of files by the checksums of their pages or blocks.
 
     Raises:
         MissingFileError: A file that the base names is gone.
-        DamagedFileError: A file is not what the base says.
+        DamagedFileError: A file is not what the base records.
         StateTypeChangedError: The rows do not fit the schema.
     """
     if not counts(schema, base.epoch):
@@ -86,13 +86,13 @@ def read_base_rows(
 def read_change_rows(
     storage: CheckpointStorage, manifest: Manifest, schema: StateSchema, first: int, last: int
 ) -> Iterator[pa.Table]:
-    """Reads what one epoch changed of one state in key groups `first` to `last`, both inclusive.
+    """Reads the changes of one epoch to one state in key groups `first` to `last`, both inclusive.
 
-    Changes that are inlined in the manifest are taken from there.
+    Changes that are inlined in the manifest are read from the manifest.
 
     Raises:
         MissingFileError: A change file that the manifest names is gone.
-        DamagedFileError: A section is not what the manifest says.
+        DamagedFileError: A section is not what the manifest records.
         StateTypeChangedError: The rows do not fit the schema.
     """
     operator = manifest.operators.get(schema.uid)
@@ -122,13 +122,13 @@ def read_log_rows(segments: Sequence[Segment], schema: StateSchema, first: int, 
 def history_of(
     base: Base | None, own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], CheckpointStorage]
 ) -> list[Segment]:
-    """Returns a history as segments, cut where it crosses from the job that this one was forked from.
+    """Returns a history as segments, cut where it crosses from the job from which this one was forked.
 
     Args:
         base: Where the history begins; it belongs to the job of the first manifest, or to `own` without manifests.
-            None where `own` has no base: the history then begins behind that of the other job, if that one has one.
-        own: The job whose history it is.
-        manifests: Behind the base, oldest first.
+            None if `own` has no base: the history then begins after the base of the other job, if that job has one.
+        own: The job that the history belongs to.
+        manifests: After the base, oldest first.
         storage_of: Opens the storage of a job.
 
     Raises:
@@ -146,15 +146,15 @@ def history_of(
 def inherited_base(
     own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], CheckpointStorage]
 ) -> Base | None:
-    """Reads the base that the chain of a fork ends behind (`ManifestLog.chain`): that of the restored epoch.
+    """Reads the base after which the chain of a fork begins (`ManifestLog.chain`): that of the restored epoch.
 
     Args:
-        own: The job whose history it is.
+        own: The job that the history belongs to.
         manifests: Oldest first.
         storage_of: Opens the storage of a job.
 
     Returns:
-        The base, which belongs to the job of the first manifest; None where that is `own`, or has no base.
+        The base, which belongs to the job of the first manifest; None if that job is `own`, or has no base.
 
     Raises:
         CorruptionError: The base is gone or damaged, or the manifests do not follow it.
@@ -177,7 +177,7 @@ def load_groups(segments: Sequence[Segment], schema: StateSchema, first: int, la
 
 
 def empty_rows(schema: StateSchema) -> pa.Table:
-    """Returns no rows, in the form that the readers give."""
+    """Returns an empty table, in the form that the readers return."""
     return log_schema(schema, ddl_to_arrow, position=True).empty_table()
 
 
@@ -189,7 +189,7 @@ def _fetcher(storage: CheckpointStorage, manifest: Manifest, handle: StateHandle
 
 
 def _conform(schema: StateSchema, table: pa.Table, epoch: int, path: str) -> pa.Table:
-    """Brings rows, written or folded in an epoch, into the types of the schema; anything else is refused."""
+    """Converts rows, written or folded in an epoch, to the types of the schema; refuses rows that do not fit."""
     target = log_schema(schema, ddl_to_arrow, position=True)
     try:
         rows = convert_rows(schema, ops_to_codes(table), epoch)

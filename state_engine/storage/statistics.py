@@ -1,4 +1,4 @@
-"""Delta's statistics of one data file, as JSON for its add action: readers skip files by them."""
+"""Computes Delta's statistics of one data file, as JSON for its add action: readers skip files by them."""
 
 import datetime as dt
 import json
@@ -16,7 +16,7 @@ def delta_statistics(table: pa.Table) -> str:
 
     Bounds are given for integers, floating point numbers (not where one is NaN), dates, timestamps (rounded outward to
     milliseconds) and strings (a long minimum is cut to 32 characters, a long maximum is left out); null counts for
-    all columns that are not nested. A column with a dictionary counts as one of its values.
+    all columns that are not nested. A dictionary-encoded column counts as a column of its values.
     """
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
@@ -42,7 +42,7 @@ def _has_order(kind: pa.DataType) -> bool:
 
 
 def _bounds(kind: pa.DataType, column: "pa.ChunkedArray[Any]") -> tuple[Any, Any]:
-    """Returns least and greatest value as JSON has them; None for a bound that cannot be given."""
+    """Returns the least and the greatest value in the form for JSON; None for a bound that cannot be given."""
     if pa.types.is_timestamp(kind):
         ticks = _min_max(column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None))).cast(pa.int64()))
         utc = "" if getattr(kind, "tz", None) is None else "Z"
@@ -61,12 +61,12 @@ def _bounds(kind: pa.DataType, column: "pa.ChunkedArray[Any]") -> tuple[Any, Any
 
 
 def _min_max(column: Any) -> tuple[Any, Any]:
-    found = pc.call_function("min_max", [column]).as_py()
-    return found["min"], found["max"]
+    bounds = pc.call_function("min_max", [column]).as_py()
+    return bounds["min"], bounds["max"]
 
 
 def _day(days: int) -> str | None:
-    """ISO 8601; None outside the years that it can write."""
+    """Returns a date in ISO 8601; None outside the years that it can write."""
     try:
         return (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
     except OverflowError:
@@ -74,7 +74,7 @@ def _day(days: int) -> str | None:
 
 
 def _time(milliseconds: int, utc: str) -> str | None:
-    """ISO 8601 with milliseconds; None outside the years that it can write."""
+    """Returns a time in ISO 8601 with milliseconds; None outside the years that it can write."""
     try:
         time = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=milliseconds)
     except OverflowError:

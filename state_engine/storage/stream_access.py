@@ -28,7 +28,7 @@ CODEC: Codec = "zstd"
 
 
 class FsCheckpointStorageAccess:
-    """Files of streams; those of up to `threshold` bytes are inlined in their handles.
+    """Writes each part as a file with a state stream; streams of up to `threshold` bytes are inlined in their handles.
 
     Args:
         storage: The bytes of the job.
@@ -66,8 +66,8 @@ class MemoryBackedCheckpointStorageAccess:
     """All state is inlined in its handles, so that a checkpoint is its record and nothing else.
 
     Args:
-        ids: Make names, under which no file lies.
-        max_state_size: How many bytes a state may have, over all its parts.
+        ids: Make names, under which no file exists.
+        max_state_size: The largest size of a state in bytes, over all its parts.
     """
 
     def __init__(self, ids: Ids, *, max_state_size: int) -> None:
@@ -91,7 +91,7 @@ class MemoryBackedCheckpointStorageAccess:
 
 
 def write_stream(stream: CheckpointStateOutputStream, part: FoldedPart) -> WrittenPart:
-    """Writes a part to a stream, key group by key group, and returns where each of them lies."""
+    """Writes a part to a stream, key group by key group, and returns a handle with the place of each of them."""
     header = StreamHeader(
         generation=part.generation,
         uid=part.schema.uid,

@@ -1,8 +1,8 @@
-"""Tables whose log keeps versions and application transactions, as Delta's does, and commits that take effect once.
+"""Commits that take effect once, on tables with a log of versions and application transactions, such as Delta's.
 
-Each commit is made on one version of the table and takes effect only if nobody has committed since. So whatever a
-writer reads from that version (the application's last transaction, the files) is still true at the moment of its
-commit. After a conflict the writer opens the table again and decides again.
+Each commit is made on one version of the table and takes effect only if no other writer has committed since. So
+everything that a writer reads from that version (the application's last transaction, the files) is still true at the
+moment of its commit. After a conflict the writer opens the table again and decides again.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ class DeltaFile(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """Why finished files cannot be added to a table, or be removed from it again, and what would help."""
+    """A reason why finished files cannot be added to a table, or be removed from it again, and what would help."""
 
     what: str
     remedy: str
@@ -75,19 +75,19 @@ class TableVersion(Protocol):
         ...
 
     def other_columns(self) -> Sequence[str]:
-        """Describes each column of the output that it lacks or has with another type."""
+        """Describes each column of the output that the table lacks or has with another type."""
         ...
 
     def obstacles(self) -> Sequence[Obstacle]:
-        """Returns why finished files cannot be added to it or removed again."""
+        """Returns the reasons why finished files cannot be added to it or removed again."""
         ...
 
     def commit(self, commit: Commit) -> None:
         """Makes the next version and makes it durable.
 
         Raises:
-            CommitConflictError: Somebody else made the next version; nothing was committed.
-            StorageError: Nobody knows whether it was committed.
+            CommitConflictError: Another writer made the next version; nothing was committed.
+            StorageError: It is unknown whether it was committed.
         """
         ...
 
@@ -97,7 +97,7 @@ class TableVersion(Protocol):
 
 
 class OutputTable(Protocol):
-    """The table of one sink, wherever it is kept. There may be none yet."""
+    """The table of one sink, wherever it is stored. It may not exist yet."""
 
     @property
     def path(self) -> str:
@@ -108,13 +108,13 @@ class OutputTable(Protocol):
         """Opens the newest version.
 
         Raises:
-            NotFoundError: There is no table.
+            NotFoundError: The table does not exist.
             StorageError: It cannot be read.
         """
         ...
 
     def create(self) -> None:
-        """Creates the table unless there is one.
+        """Creates the table unless it exists.
 
         Raises:
             StorageError: It was not created, or has other columns; trying again is safe.
@@ -122,11 +122,11 @@ class OutputTable(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Says whether a file is in the table's folder, whichever version it belongs to."""
+        """Returns whether a file is in the table's folder, whichever version it belongs to."""
         ...
 
     def check_files(self, added: Sequence[DeltaFile]) -> None:
-        """Looks for files that are about to be added.
+        """Checks files that are about to be added.
 
         Raises:
             MissingFileError: One is gone.
@@ -145,7 +145,7 @@ class OutputTable(Protocol):
 
 
 class Fence(NamedTuple):
-    """A transaction that is committed along, by an application that several writers share: none goes back behind it."""
+    """A transaction in the same commit, of an application that several writers share: none goes back before it."""
 
     app_id: str
     version: int
@@ -154,11 +154,11 @@ class Fence(NamedTuple):
         """Compares it with the application's last transaction in a table.
 
         Raises:
-            FencedError: That is a later one.
+            FencedError: The last transaction is a later one.
         """
         if passed is not None and passed > self.version:
             raise FencedError(
-                f"{path} is at {passed} of {self.app_id!r}: what belongs to {self.version} comes too late.",
+                f"{path} is at {passed} of {self.app_id!r}: a commit of {self.version} comes too late.",
                 action="Nothing; the job went on without it.",
             )
 
@@ -174,9 +174,9 @@ def commit_once(
     commit: Callable[[VersionT], None],
     fence: Fence | None = None,
 ) -> int:
-    """Commits once for (app_id, version), whoever else commits at the same time.
+    """Commits once for (app_id, version), also while other writers commit.
 
-    Does nothing where the table holds this transaction of the application or a later one.
+    Does nothing if the table holds this transaction of the application or a later one.
 
     Args:
         path: Where the table is, for messages.
@@ -184,7 +184,7 @@ def commit_once(
         app_id: The application.
         version: The application's transaction.
         commit: Decides on the version that it is given, and commits to that very version.
-        fence: Nothing is committed where its application has a later transaction.
+        fence: Nothing is committed if its application has a later transaction.
 
     Returns:
         The table's version that this commit made; if it had taken effect before, the newest one.
@@ -209,8 +209,8 @@ def commit_once(
             continue
         return table.version + 1
     raise StorageError(
-        f"{CONFLICTS} commits to {path} were refused because others committed at the same time.",
-        action="Find out who else writes to this table; the commit is tried again with the next start.",
+        f"{CONFLICTS} commits to {path} were refused because other writers committed at the same time.",
+        action="Find out which other program writes to this table; the next start tries the commit again.",
     ) from conflict
 
 

@@ -1,7 +1,7 @@
-"""State tables as the publisher sees them: a set of files that is changed by transactions that take effect once.
+"""State tables as the publisher sees them: sets of files, changed by transactions that take effect once.
 
-`DeltaTables` is what jobs use. `PlainTables` does the same with JSON documents on any storage; it serves storages that
-delta-rs cannot write (`memory://`), and tests that inject faults.
+Jobs use `DeltaTables`. `PlainTables` does the same with JSON documents on any storage: for storages that delta-rs
+cannot write (`memory://`), and for tests that inject faults.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,10 +40,10 @@ class Tables(Protocol):
     """All tables of one job; names of tables are paths relative to the job's root."""
 
     def active(self, table: str) -> ActiveFiles | None:
-        """Returns the table's files, or None when there is no table.
+        """Returns the table's files, or None if the table does not exist.
 
         Raises:
-            StorageError: There is one, and it cannot be loaded.
+            StorageError: It exists, and it cannot be loaded.
         """
         ...
 
@@ -59,11 +59,10 @@ class Tables(Protocol):
         info: Mapping[str, str] | None = None,
         fence: Fence | None = None,
     ) -> int:
-        """Adds files in one transaction, makes the table when it is missing, and returns the table's version.
+        """Adds files in one transaction, creates the table if it is missing, and returns the table's version.
 
-        Nothing happens when `app_id` has committed `version` or a later one. The transaction of `fence` is committed
-        along. With `overwrite` all other files leave
-        the table (their bytes stay).
+        Does nothing if `app_id` has committed `version` or a later one. The transaction of `fence` is part of the same
+        commit. With `overwrite` all other files leave the table (their bytes stay).
 
         Raises:
             FencedError: The application of `fence` has a later transaction; nothing was committed.
@@ -73,13 +72,13 @@ class Tables(Protocol):
 
 
 def put_once(storage: CheckpointStorage, path: str, data: Data) -> bool:
-    """Writes an object under a name that stands for its content; whole or not at all.
+    """Writes an object under a name that identifies its content; whole or not at all.
 
     Returns:
-        True if the object now holds `data`, durably; False if an earlier attempt left other bytes there.
+        True if the object now holds `data`, durably; False if an earlier attempt left other bytes under the name.
 
     Raises:
-        StorageError: It could not be written, or nobody knows whether it is durable.
+        StorageError: It could not be written, or it is unknown whether it is durable.
     """
     try:
         try:
@@ -89,7 +88,7 @@ def put_once(storage: CheckpointStorage, path: str, data: Data) -> bool:
         except StorageError:
             if not storage.exists(path):
                 raise
-            storage.put_if_absent(path, data)  # it took effect, and may not be durable: this says so
+            storage.put_if_absent(path, data)  # it took effect, but may not be durable: make sure
     except AlreadyExistsError:
         return storage.get(path) == bytes(memoryview(data))
     return True
@@ -102,14 +101,14 @@ class _Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlainTables:
-    """Tables as a row of JSON documents, one per version, each put if absent."""
+    """Tables as a series of JSON documents, one per version, each put if absent."""
 
     def __init__(self, storage: CheckpointStorage) -> None:
         self._storage = storage
 
     def active(self, table: str) -> ActiveFiles | None:
-        found = self._newest(table)
-        return ActiveFiles(found[0], found[1].names) if found else None
+        newest = self._newest(table)
+        return ActiveFiles(newest[0], newest[1].names) if newest else None
 
     def commit(
         self,

@@ -1,4 +1,4 @@
-"""A file that was read whole, against the length and the checksum of when it was written."""
+"""Compares a file that was read whole with the length and the checksum recorded when it was written."""
 
 from state_engine.errors import DamagedFileError
 from state_engine.log.change_file import checksum_of
@@ -6,12 +6,12 @@ from state_engine.log.records import OutputFile, StateFile, StateHandle
 
 
 def check_whole(data: bytes, file: OutputFile | StateFile | StateHandle, *, named: str, remedy: str) -> None:
-    """Compares what was read of a file with what names it.
+    """Compares the bytes of a file with the length and the checksum in its handle.
 
     Args:
         data: All bytes of the file.
-        file: What names it.
-        named: What the file is called in the message.
+        file: The handle.
+        named: The name of the file in the message.
         remedy: What the reader can do.
 
     Raises:

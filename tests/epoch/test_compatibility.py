@@ -61,7 +61,7 @@ REFUSALS: list[tuple[Change, type[LakestateError], str]] = [
     (
         operator(schemas=(replace(schema("count"), ttl=StateTtl(milliseconds=1, time="event")),)),
         TtlTimeChangedError,
-        "goes by event time.*in processing time.*allow_time_characteristic_change",
+        "is in event time.*in processing time.*allow_time_characteristic_change",
     ),
     (operator(uid="counter"), UnknownOperatorError, r"'count' \(n\).*new in the job: counter"),
     (source(kind="delta"), SourcesChangedError, "source 0: kind was counted, is delta"),

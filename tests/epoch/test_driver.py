@@ -159,7 +159,7 @@ def test_no_epoch_is_sealed_over_an_open_debt() -> None:
     driver.crash.faults.sink_errors = 0
     sealed = simulation.head
     for again in (driver.step, driver.idle):
-        with pytest.raises(LakestateError, match=r"Epoch 3 .* is sealed, but this driver failed behind it"):
+        with pytest.raises(LakestateError, match=r"Epoch 3 .* is sealed, but this driver failed after it"):
             again()
     assert simulation.head == sealed
     assert debts.owed(simulation.world.log, sealed) == sealed

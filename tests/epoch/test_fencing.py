@@ -95,9 +95,9 @@ def test_a_put_in_flight_when_the_next_driver_claims(arrives: str) -> None:
     simulation = Simulation()
     old = steps(simulation.start(), 2)
     old.crash.faults.puts = ["delayed"] * 5
-    with pytest.raises(StorageError, match="Nobody knows whether epoch 4"):
+    with pytest.raises(StorageError, match="It is unknown whether epoch 4"):
         old.step()
-    with pytest.raises(StorageError, match="Nobody knows"):
+    with pytest.raises(StorageError, match="It is unknown"):
         old.step()  # it may not go on: what it put may still appear
     faults = Faults()
     if arrives == "before the claim":
@@ -137,7 +137,7 @@ def test_a_start_finds_out_what_became_of_its_claim(answers: list[str]) -> None:
 
 def test_a_storage_that_never_answers_ends_the_start() -> None:
     simulation = Simulation()
-    with pytest.raises(StorageError, match="Nobody knows"):
+    with pytest.raises(StorageError, match="It is unknown"):
         simulation.start(faults=Faults(puts=["failed"] * 5))
     assert not simulation.world.storage.objects
 

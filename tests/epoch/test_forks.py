@@ -124,7 +124,7 @@ def test_a_delayed_put_arrives_before_or_after_the_closing_manifest() -> None:
         driver.step()
         driver.step()
         driver.crash.faults.puts = ["delayed"] * 5
-        with pytest.raises(Exception, match="Nobody knows"):
+        with pytest.raises(Exception, match="It is unknown"):
             driver.step()
         wanted = simulation.restore(target_of(simulation, 2))
         simulation.start(wanted, Faults(hooks={(hook, 4): simulation.world.deliver}))

@@ -43,7 +43,7 @@ def test_a_manifest_whose_folder_cannot_be_synced_is_not_sealed(second: Any, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail_for_folders)
-        with pytest.raises(StorageError, match="Nobody knows"):
+        with pytest.raises(StorageError, match="It is unknown"):
             seal(ManifestLog(job.storage, job.job), manifest, 3)
     assert seal(ManifestLog(job.storage, job.job), manifest, 1).mine
 

@@ -145,7 +145,7 @@ def stand_in(kind: str) -> Any:
 @pytest.mark.parametrize(("kind", "method"), DIFFERENT)
 def test_what_is_not_here_says_what_to_do(kind: str, method: str) -> None:
     found = stand_in(kind)
-    with pytest.raises(UnsupportedMethodError, match=rf"{kind}\.{method}\(\) is not there") as error:
+    with pytest.raises(UnsupportedMethodError, match=rf"{kind}\.{method}\(\) is not supported") as error:
         getattr(found, method)
     assert error.value.action.endswith(".")
     assert not hasattr(found, method)

@@ -280,8 +280,8 @@ def test_a_streaming_frame_as_source(env: StreamExecutionEnvironment) -> None:
         (lambda stream: stream.union(stream), "union()"),
         (lambda stream: stream.sink_to(DiscardingSink()), "sink_to()"),
         (lambda stream: stream.execute_and_collect(), "execute_and_collect()"),
-        (lambda stream: stream.process(Echo(), Types.INT()), "comes behind it"),
-        (lambda stream: stream, "comes behind it"),
+        (lambda stream: stream.process(Echo(), Types.INT()), "the next operator or sink"),
+        (lambda stream: stream, "the next operator or sink"),
     ],
 )
 def test_a_type_is_asked_for_where_it_is_needed(
@@ -383,7 +383,7 @@ class Counting(MapFunction):
 
 def test_metrics_are_refused_when_the_job_is_built(env: StreamExecutionEnvironment) -> None:
     env.from_collection([1], Types.INT()).map(Counting(), Types.INT()).sink_to(DiscardingSink())
-    with pytest.raises(UnsupportedMethodError, match=r"get_metrics_group\(\) is not there"):
+    with pytest.raises(UnsupportedMethodError, match=r"get_metrics_group\(\) is not supported"):
         env.build_job("counting")
 
 

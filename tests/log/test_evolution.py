@@ -87,7 +87,7 @@ def test_a_claim_judges_and_leaves_the_type() -> None:
     assert merge_schemas([AB], [AC], 5, claim=True) == (AB,)
     with_ttl = replace(AC, ttl=StateTtl(milliseconds=1))
     assert merge_schemas([AB], [with_ttl], 5, claim=True) == (replace(AB, ttl=with_ttl.ttl),)
-    with pytest.raises(StateTypeChangedError, match="no field of the old one is left"):
+    with pytest.raises(StateTypeChangedError, match="no field of the old type is left"):
         merge_schemas([AB], [schema("struct<x:int>")], 5, claim=True)
 
 

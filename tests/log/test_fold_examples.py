@@ -127,7 +127,7 @@ def test_an_op_that_a_shape_does_not_have_is_damage(schema: StateSchema, op: Op)
 def test_rows_without_a_position_are_refused() -> None:
     with pytest.raises(ValueError, match="with_position"):
         fold(VALUE, [_epoch(VALUE, 1, (PUT, "a", 1)).drop_columns("position")])
-    with pytest.raises(ValueError, match="nothing to fold"):
+    with pytest.raises(ValueError, match="No tables to fold"):
         fold(VALUE, [])
 
 

@@ -42,11 +42,11 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("-k", metavar="TEXT", default="", help="only mutants whose room/name contains it; `a or b`")
-    parser.add_argument("--ten", action="store_true", help="only the ten of .ci/run, which has run the killers before")
+    parser.add_argument("--ten", action="store_true", help="only the ten of .ci/run, which has run the killers already")
     parser.add_argument("-n", type=int, default=2, metavar="N", help="how many run at a time (default: 2)")
-    parser.add_argument("-v", action="store_true", help="print what pytest printed for each mutant")
+    parser.add_argument("-v", action="store_true", help="print pytest's output for each mutant")
     parser.add_argument("--time-limit", type=float, default=TIME_LIMIT_S, metavar="S", help="seconds for each mutant")
-    parser.add_argument("--against", nargs="+", metavar="TEST", help="run these tests in place of the listed killers")
+    parser.add_argument("--against", nargs="+", metavar="TEST", help="run these tests instead of the listed killers")
     parser.add_argument("--no-clean", action="store_true", help="do not run the killers without a bug first")
     return parser.parse_args()
 
@@ -69,7 +69,7 @@ def _killers_pass(package: Path, mutants: Sequence[Mutant]) -> bool:
 def _run_all(
     package: Path, mutants: Sequence[Mutant], parallel: int, limit_s: float, *, verbose: bool
 ) -> list[tuple[Mutant, Ran]]:
-    """Runs mutants at the same time, and prints a line as each ends."""
+    """Runs the mutants in parallel, and prints a line when each one ends."""
 
     def run(mutant: Mutant) -> tuple[Mutant, Ran]:
         ran = run_mutant(mutant, package, limit_s)
@@ -86,8 +86,8 @@ def _print_table(ran: Sequence[tuple[Mutant, Ran]], equivalent: Sequence[Mutant]
     width = max(len(mutant.id) for mutant in [*(m for m, _ in ran), *equivalent])
     print()
     for mutant, one in ran:
-        ended = one.test if one.verdict is Verdict.KILLED else one.verdict.value
-        print(f"{mutant.id:{width}}  {one.seconds:6.1f} s  {ended}")
+        outcome = one.test if one.verdict is Verdict.KILLED else one.verdict.value
+        print(f"{mutant.id:{width}}  {one.seconds:6.1f} s  {outcome}")
     for mutant in equivalent:
         print(f"{mutant.id:{width}}  not run   equivalent: {mutant.equivalent}")
     counts = {verdict: sum(one.verdict is verdict for _, one in ran) for verdict in Verdict}

@@ -9,7 +9,7 @@ ROOMS = ("epoch", "log", "checkpoint", "savepoint", "storage", "spark", "backend
 
 
 class DoesNotApplyError(Exception):
-    """The code that a mutant changes is gone, is there twice, or would no longer compile."""
+    """The code that a mutant changes is gone, occurs twice, or would no longer compile."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Mutant:
         old: Text that the function contains exactly once.
         new: What replaces it.
         breaks: One sentence: what goes wrong for a job.
-        killers: Files or node ids of tests of which at least one fails.
+        killers: Files or node ids of tests; at least one of these tests fails.
         equivalent: Why no test can tell the mutant from the original; such a mutant is not run.
     """
 
@@ -55,13 +55,14 @@ class Mutant:
         """Returns the text of the module with the bug in it.
 
         Raises:
-            DoesNotApplyError: The function is not there once, the text is not in it once, or the result is no Python.
+            DoesNotApplyError: The module does not define the function exactly once, the function does not contain the
+                text exactly once, the result does not compile, or the change does not change the code.
         """
         lines = source.splitlines(keepends=True)
-        found = [node for name, node in _definitions(ast.parse(source)) if name == self.function]
-        if len(found) != 1:
-            raise DoesNotApplyError(f"{self.id}: {self.module} defines {self.function} {len(found)} times, not once")
-        first, last = found[0].lineno - 1, found[0].end_lineno
+        nodes = [node for name, node in _definitions(ast.parse(source)) if name == self.function]
+        if len(nodes) != 1:
+            raise DoesNotApplyError(f"{self.id}: {self.module} defines {self.function} {len(nodes)} times, not once")
+        first, last = nodes[0].lineno - 1, nodes[0].end_lineno
         function = "".join(lines[first:last])
         if (count := function.count(self.old)) != 1:
             raise DoesNotApplyError(f"{self.id}: {self.function} contains {self.old!r} {count} times, not once")
@@ -80,11 +81,11 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 def _definitions(node: ast.AST, prefix: str = "") -> list[tuple[str, Definition]]:
     """Lists functions and classes below a node, with qualified names without `<locals>`."""
-    found: list[tuple[str, Definition]] = []
+    definitions: list[tuple[str, Definition]] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Definition):
             name = f"{prefix}{child.name}"
-            found += [(name, child), *_definitions(child, f"{name}.")]
+            definitions += [(name, child), *_definitions(child, f"{name}.")]
         else:
-            found += _definitions(child, prefix)
-    return found
+            definitions += _definitions(child, prefix)
+    return definitions

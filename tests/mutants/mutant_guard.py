@@ -1,4 +1,4 @@
-"""Plugin of the pytest that runs inside a private copy: checks what is imported, and notes the first failure.
+"""Pytest plugin inside a private copy: checks that code is imported from the copy, and records the first failure.
 
 Environment: `MUTANT_COPY` is the root of the copy, `MUTANT_MODULE` the module with the bug (empty without one),
 `MUTANT_REPORT` the file that gets the first failure as JSON.
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 BROKEN = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "SyntaxError")
-"""A bug that raises one of these is no bug that somebody would submit."""
+"""A programmer would notice a bug that raises one of these before submitting it, so such a failure is no kill."""
 
 _noted: list[str] = []
 
@@ -43,7 +43,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def _types_of(error: BaseException | None) -> list[str]:
-    """Names of the types of an error and of what caused it."""
+    """Lists the names of the types of an error and of the errors that caused it."""
     names: list[str] = []
     while error is not None and len(names) < 20:
         names.append(type(error).__name__)

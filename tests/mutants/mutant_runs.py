@@ -27,7 +27,7 @@ class Verdict(Enum):
 
 
 class Ran(NamedTuple):
-    """What came of one run.
+    """The result of one run.
 
     Attributes:
         verdict: How it ended.
@@ -47,8 +47,8 @@ def run_mutant(mutant: Mutant, package: Path, limit_s: float = TIME_LIMIT_S) -> 
 
     Args:
         mutant: The bug.
-        package: What `private_copy.copy_checkout` made.
-        limit_s: After so many seconds the run is ended, which is an error.
+        package: The copy that `private_copy.copy_checkout` made.
+        limit_s: Time limit in seconds. The run is ended after it, which is an error.
     """
     began = time.monotonic()
     with TemporaryDirectory(prefix="lakestate-mutant-", dir=package.parent) as folder:
@@ -68,7 +68,7 @@ def run_tests(copy: Path, tests: Sequence[str], *, module: str = "", limit_s: fl
         copy: Root of the copy.
         tests: Files or node ids.
         module: The module with the bug.
-        limit_s: After so many seconds the run is ended, which is an error.
+        limit_s: Time limit in seconds. The run is ended after it, which is an error.
     """
     began = time.monotonic()
     report = copy / "first_failure.json"
@@ -95,7 +95,7 @@ def run_tests(copy: Path, tests: Sequence[str], *, module: str = "", limit_s: fl
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str], limit_s: float) -> tuple[int | None, str]:
-    """Returns the exit code, None after the time limit, and what was printed."""
+    """Returns the exit code (None after the time limit), and the output of the process."""
     process = subprocess.Popen(
         command,
         cwd=folder,

@@ -16,7 +16,7 @@ _LEFT_OUT = shutil.ignore_patterns("mutants", ".hypothesis", "*.tmp")
 
 
 def copy_checkout(folder: Path) -> Path:
-    """Copies what the tests of the engine need, with its compiled files; returns the folder."""
+    """Copies the files that the tests of the engine need, with compiled files; returns the folder."""
     folder.mkdir(parents=True)
     for part in PARTS:
         if (ROOT / part).is_dir():
@@ -28,11 +28,11 @@ def copy_checkout(folder: Path) -> Path:
 
 
 def copy_with(mutant: Mutant, package: Path, folder: Path) -> Path:
-    """Makes a copy of a copy, with a bug in it; only the module that has it is a file of its own.
+    """Makes a copy of a copy, with a bug in it. All files are hard links, except the module that has the bug.
 
     Args:
         mutant: The bug.
-        package: What `copy_checkout` made.
+        package: The copy that `copy_checkout` made.
         folder: The new copy.
 
     Raises:

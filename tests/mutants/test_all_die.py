@@ -1,4 +1,4 @@
-"""Every planted bug dies: one test each, for the long run. `.ci/run` has ten of them in each run: `make mutants`."""
+"""Every planted bug is killed: one test per mutant, for the long run. `.ci/run` runs ten of them: `make mutants`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The list stays true when code and tests move: every mutant can be planted, and its killers are there. Runs none."""
+"""The list stays valid when code and tests move: every mutant can be planted, and its killers exist. Runs none."""
 
 import ast
 from collections import Counter
@@ -11,29 +11,29 @@ from planted import FIXED, MUTANTS
 from private_copy import ROOT
 
 SUITES = ROOT / "state_engine" / "testing"
-"""Tests that several classes inherit."""
+"""The folder of the test suites that several classes inherit."""
 
 
 @cache
 def names_in(file: Path) -> frozenset[str]:
-    """Names of the functions and classes that a file defines."""
+    """Returns the names of the functions and classes that a file defines."""
     definitions = ast.FunctionDef | ast.ClassDef
     return frozenset(node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, definitions))
 
 
 @cache
 def names_in_suites() -> frozenset[str]:
-    """Names of the tests in suites."""
+    """Returns the names of the tests in the suites."""
     return frozenset(name for file in SUITES.glob("*suite*.py") for name in names_in(file))
 
 
 def absent(killer: str) -> str:
-    """Says what is not there of a killer's node id; empty if all of it is."""
+    """Returns the part of a killer's node id that does not exist; empty if all of it exists."""
     file, *names = killer.partition("[")[0].split("::")
     if not (ROOT / file).is_file():
         return file
-    known = names_in(ROOT / file) | (names_in_suites() if len(names) > 1 else frozenset())
-    return next((name for name in names if name not in known), "")
+    defined = names_in(ROOT / file) | (names_in_suites() if len(names) > 1 else frozenset())
+    return next((name for name in names if name not in defined), "")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
@@ -48,8 +48,8 @@ def test_names_are_used_once() -> None:
 
 
 OF_ALL_ROOMS = {"causes", "text", "floats", "api", "iterating"}
-"""What all rooms stand on: the messages of failures, so that no cause is lost, which keys are one, what a type is,
-which windows a record is in, and what reads the iterables of an author."""
+"""Modules that all rooms use: the messages of failures (so that no cause is lost), which keys are equal, what a type
+is, which windows a record is in, and what reads the iterables of an author."""
 
 
 def test_every_room_that_can_lose_a_row_has_some_and_no_other_room_has_any() -> None:

@@ -1,4 +1,4 @@
-"""A run of a mutant sees the private copy and nothing else, and tells a failed test from everything else."""
+"""A run of a mutant sees only the private copy, and distinguishes a failed test from all other failures."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -9,12 +9,12 @@ from mutant_runs import Ran, Verdict, run_mutant, run_tests
 
 MODULE = "state_engine.clock"
 BUG = Mutant(
-    "clock-that-stands",
+    "clock-that-stops",
     MODULE,
     "SystemClock.now_ms",
     "return ",
     "return 0 * ",
-    "Time stands still.",
+    "Time does not go on.",
     ("tests/test_made.py",),
 )
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(package: Path, test: str, mutant: Mutant = BUG) -> Ran:
-    """Runs a test of these lines against a mutant."""
+    """Runs a test that consists of these lines against a mutant."""
     file = package / "tests" / "test_made.py"
     file.write_text(dedent(test))
     try:

@@ -150,4 +150,4 @@ def test_a_broadcast_variable_of_spark_is_refused_with_what_to_do_instead(spec: 
     function.rates = Variable()
     with pytest.raises(JobDefinitionError, match=r"Broadcast variable .* not loaded") as refused:
         discover_states(spec(function), sent)
-    assert "Hold the value itself" in refused.value.action
+    assert "Keep the value itself" in refused.value.action

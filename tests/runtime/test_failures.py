@@ -67,7 +67,7 @@ def test_something_that_cannot_be_iterated(run: Any, returned: Any) -> None:
 
     failure = failure_of(run(Wrong()), ("a", 1))
     assert "not iterable" in failure.message
-    assert failure.action == "Yield rows, or return a list of them: of one row, [row]. Of none, return None."
+    assert failure.action == "Yield rows, or return a list of them: [row] for one row. For no rows, return None."
 
 
 def test_what_is_not_iterable_inside_the_function_is_the_functions(run: Any) -> None:
@@ -76,7 +76,7 @@ def test_what_is_not_iterable_inside_the_function_is_the_functions(run: Any) -> 
             return list(value[1])
 
     failure = failure_of(run(Wrong()), ("a", 1))
-    assert failure.action.startswith("Mend the function")
+    assert failure.action.startswith("Fix the function")
     assert "_keyed_loop" not in failure.traceback
     assert "return list(value[1])" in failure.traceback
 
@@ -86,7 +86,7 @@ def test_one_row_that_was_returned_bare(run: Any) -> None:
         def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
             return value[0], value[1]
 
-    assert failure_of(run(Wrong()), ("a", 1)).action.endswith("one as [row].")
+    assert failure_of(run(Wrong()), ("a", 1)).action.endswith("[row] for one row.")
 
 
 def test_stop_iteration_is_no_end_of_records(run: Any) -> None:

@@ -91,4 +91,4 @@ def test_what_cannot_be_broadcast(spark, tmp_path: Path) -> None:
     for build in (lambda: one.union(two.broadcast()), lambda: one.broadcast().union(two)):
         with pytest.raises(UnsupportedTopologyError, match="broadcast stream and one that is not") as caught:
             build()
-        assert "behind union()" in caught.value.action
+        assert "after union()" in caught.value.action

@@ -172,7 +172,7 @@ def test_streams_that_cannot_be_joined_are_refused(spark: Any, tmp_path: Path) -
     keyed = in_order(plain).select("k", "n").key_by("k")
     with pytest.raises(JobDefinitionError, match="without event time"):
         keyed.interval_join(other.select("k", "v").key_by("k"))
-    with pytest.raises(JobDefinitionError, match=r"Put key_by\(\.\.\.\) in front of both"):
+    with pytest.raises(JobDefinitionError, match=r"Call key_by\(\.\.\.\) on both first"):
         keyed.temporal_join(in_order(other))
     with pytest.raises(JobDefinitionError, match="the stream has"):
         keyed.temporal_join(in_order(other).select("k", "v").key_by("k"), late_data=OutputTag("late", "x int"))

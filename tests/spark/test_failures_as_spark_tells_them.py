@@ -86,7 +86,7 @@ def test_a_named_error_of_a_task_stays_what_it_is() -> None:
         ),
         (
             "SparkException: Python worker exited unexpectedly (crashed). Consider setting …",
-            "A Python worker process died. Spark was not told of what.",
+            "A Python worker process died. Spark was not told why.",
         ),
         (
             "most recent failure: Lost task 0.3 in stage 3.0 (TID 5): ExecutorLostFailure (executor 7 "

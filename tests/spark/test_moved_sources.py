@@ -56,7 +56,7 @@ def test_files_that_moved_with_their_times_or_are_gone_are_taken_for_read(folder
 def test_a_file_with_another_time_where_the_folder_moved_is_refused(folder: Path) -> None:
     copy = Path(shutil.copytree(folder, folder.parent / "copy"))
     os.utime(copy / "t wo")
-    with pytest.raises(SourcesChangedError, match=r"1 of 3 files .* another time .*copy/t%20wo") as caught:
+    with pytest.raises(SourcesChangedError, match=r"1 of 3 files .* another modification time .*copy/t%20wo") as caught:
         check(source(folder), source(copy), 0)
     assert "cp -p" in caught.value.action
 

@@ -261,7 +261,7 @@ def test_a_union_of_a_source_with_itself(frames, job: StreamJob) -> None:
     ):
         with pytest.raises(UnsupportedTopologyError, match="with itself") as caught:
             build()
-        assert "an operator behind it" in caught.value.action
+        assert "an operator after it" in caught.value.action
 
 
 def test_one_dataframe_twice(frames, job: StreamJob, tmp_path: Path) -> None:

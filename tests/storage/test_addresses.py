@@ -84,7 +84,7 @@ def test_a_relative_folder_is_below_the_working_directory(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("given", [None, 5, b"/data/x"])
 def test_what_is_no_text_is_refused_by_name(given: object) -> None:
-    with pytest.raises(UnsupportedAddressError, match="is no text and no path"):
+    with pytest.raises(UnsupportedAddressError, match="is neither a text nor a path"):
         DeltaSink(given)  # type: ignore[arg-type]
 
 

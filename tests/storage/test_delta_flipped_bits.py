@@ -133,7 +133,7 @@ def test_a_checkpoint_of_another_writer_that_lacks_a_transaction_of_ours_is_refu
     entry.write_bytes(sound.replace(b'"version":7', b'"version":6').replace(INFO.encode(), b"x"))
     DeltaTable(str(table)).create_checkpoint()
     entry.write_bytes(sound)
-    with pytest.raises(DamagedFileError, match="What its checkpoint holds of 'lakestate/job/out'"):
+    with pytest.raises(DamagedFileError, match="The checkpoint's transaction of 'lakestate/job/out'"):
         open_version(str(table))
 
 

@@ -131,7 +131,7 @@ def test_what_has_no_place_for_a_lock_is_not_held(tmp_path: Path, monkeypatch: p
         assert holder(folder) == Holder(os.getpid(), "program")
     (tmp_path / "file").write_text("")
     hold(str(tmp_path / "file"), "orders", "program")()
-    assert "keeps nobody out" in caplog.text
+    assert "keeps no process out" in caplog.text
     with pytest.raises(JobDefinitionError):
         hold(str(tmp_path), "../orders", "program")
 

@@ -68,7 +68,7 @@ def test_an_object_whose_name_cannot_be_made_durable_is_not_said_to_be_there(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fail_for_folders)
-    with pytest.raises(StorageError, match="may or may not be there") as raised:
+    with pytest.raises(StorageError, match="may or may not exist") as raised:
         storage.put_if_absent("e1", b"y")
     assert not isinstance(raised.value, AlreadyExistsError)
 
@@ -135,7 +135,7 @@ def test_a_put_that_fails_behind_the_link_keeps_the_name(tmp_path: Path, monkeyp
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fail_for_the_folder)
-    with pytest.raises(StorageError, match="may or may not be there"):
+    with pytest.raises(StorageError, match="may or may not exist"):
         LocalStorage(tmp_path).put_if_absent("e1", b"x")
     assert [file.name for file in tmp_path.iterdir() if file.name != "e0"] == ["e1"]
 

@@ -1,7 +1,7 @@
-"""What an aggregation keeps per key, and how a batch's values are folded into it.
+"""Accumulators: what an aggregation keeps per key, and how it folds a batch's values into that.
 
-A fold puts the stored value of each key in front of the batch's values, as if it were one more of them, and lets Arrow
-group the two. So the result does not depend on where batches are cut, but for the last digits of sums of doubles.
+A fold puts the stored value of each key before the batch's values, as if it were one more value, and groups both with
+Arrow. So the result does not depend on where batches are cut, except for the last digits of sums of doubles.
 """
 
 from abc import ABC, abstractmethod
@@ -24,11 +24,11 @@ class Accumulator(ABC):
     """One aggregation of one column.
 
     Args:
-        column: Its type.
+        column: Type of the column.
 
     Attributes:
-        parts: What is stored per key: a name each, and its type.
-        result: Type of what is given.
+        parts: The parts that are stored per key: name and type of each.
+        result: Type of the result.
     """
 
     parts: dict[str, TypeInformation]
@@ -36,40 +36,40 @@ class Accumulator(ABC):
 
     @abstractmethod
     def descriptor(self, name: str, part: str) -> StateDescriptor:
-        """Returns what to ask for the state of a part by, under a name."""
+        """Returns the state descriptor of a part, with the given name."""
 
     @abstractmethod
     def add(self, keys: Keys, states: list[Any], values: Any) -> list[Any] | None:
         """Adds a batch's values to the states of the parts.
 
         Args:
-            keys: Of the records.
+            keys: Keys of the records.
             states: One per part.
-            values: One per record; None where records are aggregated, not values.
+            values: One per record; None if records are aggregated, not values.
 
         Returns:
-            The parts of each distinct key; None if they are not at hand, but have to be read.
+            The parts of each distinct key; None if they are not in memory and must be read.
 
         Raises:
             OverflowError: A sum outgrew its type.
         """
 
     def partials(self, column: str | None) -> list[Partial] | None:
-        """Returns what Spark may make of a group of records, for `merge`; None if that is not the same as `add`."""
+        """Returns the partials that Spark may make of a group of records, for `merge`; None if `add` would differ."""
         return None
 
     def merge(self, keys: Keys, states: list[Any], partials: list[Any]) -> list[Any] | None:
-        """Adds partials as `add` adds values; by default they are values like others.
+        """Adds partials as `add` adds values; by default a partial is treated as a value.
 
         Args:
-            keys: Of the partials.
+            keys: Keys of the partials.
             states: One per part.
             partials: The columns of `partials`.
         """
         return self.add(keys, states, partials[0])
 
     def read(self, each: Keys, states: list[Any]) -> list[Any]:
-        """Returns the parts of keys, each of them once, as `given` takes them."""
+        """Returns the parts of distinct keys, as the argument of `given`."""
         return [state.get_many(each) for state in states]
 
     def given(self, parts: list[Any]) -> Any:
@@ -78,15 +78,15 @@ class Accumulator(ABC):
 
 
 class Combinable(Accumulator):
-    """An aggregation of which several groups of records can be made one."""
+    """An aggregation that can merge the parts of several groups of records."""
 
     @abstractmethod
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
-        """Returns the parts of each distinct key, made of the parts of several groups of records.
+        """Returns the parts of each distinct key, merged from the parts of several groups of records.
 
         Args:
-            keys: Of the groups; those of a key stand in the order in which their records came.
-            parts: Per part of the accumulator one value per group, null where a group has none.
+            keys: Keys of the groups; the groups of a key are in the order in which their records came.
+            parts: For each part of the accumulator, one value per group; null where a group has none.
 
         Raises:
             OverflowError: A sum outgrew its type.
@@ -107,11 +107,11 @@ class Folded(Combinable):
 
     @abstractmethod
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        """Returns the parts of each distinct key, with the batch's values in them.
+        """Returns the parts of each distinct key, with the batch's values folded in.
 
         Args:
-            keys: Of the records.
-            stored: The parts of each distinct key so far, null where there is none.
+            keys: Keys of the records.
+            stored: The parts of each distinct key so far; null where there are none.
             values: One per record.
 
         Raises:
@@ -119,16 +119,16 @@ class Folded(Combinable):
         """
 
     def merged(self, keys: Keys, stored: list[Any], partials: list[Any]) -> list[Any]:
-        """As `folded`, of partials; by default these are values like others."""
+        """As `folded`, for partials; by default a partial is treated as a value."""
         return self.folded(keys, stored, partials[0])
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
-        """As of `Combinable`; by default what a group has is a value like others."""
+        """See `Combinable`; by default the part of a group is treated as a value."""
         return self.folded(keys, [pa.nulls(len(keys.distinct), part.type) for part in parts], parts[0])
 
 
 class Count(Folded):
-    """How many values there were."""
+    """The number of values."""
 
     result = LONG
 
@@ -148,11 +148,11 @@ class Count(Folded):
         return [pa.array(keys.sums(parts[0]))]
 
     def given(self, parts: list[Any]) -> Any:
-        return pc.fill_null(parts[0], 0)  # a key may have other aggregates from before this one was declared
+        return pc.fill_null(parts[0], 0)  # null if a key's other aggregates are older than this one
 
 
 class Extreme(Folded):
-    """The least or the largest value."""
+    """The smallest or the largest value."""
 
     def __init__(self, column: TypeInformation, kind: str) -> None:
         self.result = column
@@ -161,21 +161,21 @@ class Extreme(Folded):
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
         codes, column = behind(keys, stored[0], values)
-        found = grouped(codes, column, self._kind)
-        if self._kind == "max" and pa.types.is_floating(column.type):  # Arrow looks past NaN
-            nan = np.zeros(len(found), bool)
+        extremes = grouped(codes, column, self._kind)
+        if self._kind == "max" and pa.types.is_floating(column.type):  # Arrow ignores NaN
+            nan = np.zeros(len(extremes), bool)
             nan[codes[np.asarray(pc.fill_null(pc.is_nan(column), False))]] = True
-            found = pc.if_else(pa.array(nan), pa.scalar(float("nan"), column.type), found)
-        return [found]
+            extremes = pc.if_else(pa.array(nan), pa.scalar(float("nan"), column.type), extremes)
+        return [extremes]
 
     def partials(self, column: str | None) -> list[Partial] | None:
-        # Doubles have two zeros. Of text and bytes Spark would sort all records.
+        # Doubles have two zeros. For text and bytes Spark would sort all records.
         fits = isinstance(self.result, DecimalType) or self.result.ddl() in KEY_ATOMS - {"string", "binary"}
         return [Partial(self.result, f"{self._kind}({{}})", column)] if fits else None
 
 
 class Edge(Folded):
-    """The value that came first, or last."""
+    """The first or the last value that came."""
 
     def __init__(self, column: TypeInformation, kind: str) -> None:
         self.result = column
@@ -187,9 +187,9 @@ class Edge(Folded):
         positions = np.flatnonzero(np.asarray(pc.is_valid(column)))
         if self._first:
             positions = positions[::-1]
-        found = np.full(len(keys.distinct), -1)
-        found[codes[positions]] = positions  # of several the last one stays
-        return [column.take(pa.array(found, mask=found < 0))]
+        chosen = np.full(len(keys.distinct), -1)
+        chosen[codes[positions]] = positions  # for several positions the last assignment stays
+        return [column.take(pa.array(chosen, mask=chosen < 0))]
 
 
 class Collected(Combinable):
@@ -205,11 +205,11 @@ class Collected(Combinable):
     def add(self, keys: Keys, states: list[Any], values: Any) -> None:
         [state] = states
         if values.null_count < len(values):
-            there = np.flatnonzero(np.asarray(pc.is_valid(values)))
-            state.add_many(keys.take(there) if values.null_count else keys, values.drop_null())
+            valid = np.flatnonzero(np.asarray(pc.is_valid(values)))
+            state.add_many(keys.take(valid) if values.null_count else keys, values.drop_null())
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
-        """As of `Combinable`: the lists one behind the other."""
+        """See `Combinable`: concatenates the lists."""
         lists = parts[0].take(indices(order_of(keys.codes)))
         lengths = keys.sums(pc.list_value_length(parts[0]))
         offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
@@ -224,17 +224,17 @@ def _updated(each: Keys, states: list[Any], update: Callable[[list[Any]], list[A
 
 
 def behind(keys: Keys, stored: Any, values: Any) -> tuple[Any, Any]:
-    """Returns number of the key and value: first of what is stored, then of the records."""
+    """Concatenates stored values and record values; returns the number of each value's key, and the values."""
     return np.concatenate([np.arange(len(stored)), keys.codes]), pa.concat_arrays([stored, values])
 
 
 def grouped(codes: Any, column: Any, function: str, options: Any = None) -> Any:
-    """Returns what a column's values of each number come to, by number; each must be there."""
+    """Aggregates a column's values per key number, and returns the results by number; each number must occur."""
     table = pa.table([indices(codes), column], names=["code", "value"])
-    asked: Any = [("value", function, options)]
-    found = table.group_by("code", use_threads=False).aggregate(asked)
-    column, numbers = found.column(f"value_{function}").combine_chunks(), found.column("code").to_numpy()
-    # Arrow gives them as they come, so in order; but it does not promise that.
+    aggregation: Any = [("value", function, options)]
+    groups = table.group_by("code", use_threads=False).aggregate(aggregation)
+    column, numbers = groups.column(f"value_{function}").combine_chunks(), groups.column("code").to_numpy()
+    # Arrow returns groups in order of their first rows, so by number; but it does not guarantee that.
     return column if (np.diff(numbers) > 0).all() else column.take(indices(np.argsort(numbers)))
 
 
@@ -245,7 +245,7 @@ def _counts(keys: Keys, values: Any) -> Any:
 
 
 def longs(array: Any) -> Any:
-    """Returns integers for NumPy, 0 for null."""
+    """Returns integers as a NumPy array, with 0 for null."""
     return np.asarray(pc.fill_null(array, 0)).astype(np.int64)
 
 

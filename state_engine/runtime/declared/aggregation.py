@@ -1,4 +1,4 @@
-"""`KeyedStream.aggregate`: what the records of a key come to so far, once per key and epoch."""
+"""`KeyedStream.aggregate`: the aggregates of a key's records so far, one row per key and epoch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,19 +16,19 @@ from state_engine.runtime.declared.named import NamedAggregates
 
 
 class Aggregation(Declared):
-    """Keeps aggregates per key; gives, of each key that an epoch has records of, one row with all of them.
+    """Keeps aggregates per key; gives one row with all of them for each key that has records in an epoch.
 
     Args:
         key: The key columns.
-        aggregates: By the name of the result.
-        columns: Of the records.
-        ttl: How long the numbers of a key are kept.
+        aggregates: The aggregates by the name of the result.
+        columns: Columns of the records.
+        ttl: How long the aggregates of a key are kept.
 
     Attributes:
         output: Columns of the rows: the key, then the results.
 
     Raises:
-        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of another or of a key.
+        JobDefinitionError: An aggregate is not possible with these columns, or has the name of another or of a key.
     """
 
     verb = "aggregate"

@@ -1,4 +1,4 @@
-"""What declared operators have in common."""
+"""Base classes of declared operators, and helpers that they share."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -17,23 +17,23 @@ DescriptorT = TypeVar("DescriptorT", bound=StateDescriptor)
 
 
 class Declared(KeyedBatchProcessFunction):
-    """A function that an author declares by a verb of a keyed stream.
+    """A function that an author declares by a method of a keyed stream.
 
     Args:
         ttl: How long the state of a key is kept; None for ever.
 
     Raises:
-        JobDefinitionError: It counts in event time, which would pass within a batch, or lets states be read that have
-            expired.
+        JobDefinitionError: The time to live is in event time, which would pass within a batch, or allows reads of
+            expired state.
 
     Attributes:
-        local: What Spark may do of it in front of the exchange, with the same result; None if that cannot be.
-        wants_all: Whether it gets all records of an epoch in one call, however many they are.
-        gives_changelog: Whether its rows say what holds no more (`changelog.py`).
-        reads_changelog: Whether it takes back what such rows take back.
+        local: The part that Spark can aggregate before the exchange with the same result; None if there is none.
+        wants_all: Whether it gets all records of an epoch in one call, even if they are many.
+        gives_changelog: Whether its rows are a changelog, which retracts earlier rows (`changelog.py`).
+        reads_changelog: Whether it retracts what the rows of a changelog retract.
     """
 
-    verb: str  # what the author called
+    verb: str  # the method that the author called
     local: LocalAggregation | None = None
     wants_all = False
     gives_changelog = False
@@ -43,13 +43,13 @@ class Declared(KeyedBatchProcessFunction):
         if ttl is not None and ttl.get_ttl_time_characteristic() == StateTtlConfig.TtlTimeCharacteristic.EventTime:
             raise JobDefinitionError(
                 f"{self.verb}() got a time to live in event time.",
-                action="Use processing time, of which an epoch has one.",
+                action="Use processing time, which is one per epoch.",
             )
         if ttl is not None and ttl.get_state_visibility() == StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp:
             raise JobDefinitionError(
                 f"{self.verb}() got a time to live that returns what has expired. States that belong together are "
-                "cleaned up one by one: of a mean, the sum might be there without the number.",
-                action="Leave out return_expired_if_not_cleaned_up().",
+                "cleaned up one by one: the sum of a mean might still exist when its count does not.",
+                action="Remove return_expired_if_not_cleaned_up().",
             )
         self.ttl = ttl
 
@@ -59,51 +59,51 @@ class Declared(KeyedBatchProcessFunction):
         """What was declared, for explanations."""
 
     def arguments(self, **given: Any) -> str:
-        """Returns what was declared as a call spells it, with the time to live behind it; None was not."""
+        """Returns the arguments as in a call, with the time to live at the end; None arguments are left out."""
         ttl = None if self.ttl is None else f"{self.ttl.get_ttl().to_milliseconds()} ms"
         return ", ".join(f"{name}={value}" for name, value in {**given, "ttl": ttl}.items() if value is not None)
 
     def layout_of(self, descriptor: StateDescriptor) -> Layout:
-        """Returns how a state will be asked."""
+        """Returns how a state will be accessed."""
         return Layout.COLUMNS
 
     def kept(self, descriptor: DescriptorT) -> DescriptorT:
-        """Returns the descriptor of a state that is kept as long as was declared."""
+        """Adds the declared time to live to a state descriptor, and returns the descriptor."""
         if self.ttl is not None:
             descriptor.enable_time_to_live(self.ttl)
         return descriptor
 
 
 class FiresTogether(Declared):
-    """One whose event-time timers that are due are handed over together, as columns.
+    """A declared function that gets all due event-time timers together, as columns.
 
-    They are when an epoch begins. Where an operator has one ordered stream, those that the epoch's records have made
-    due are once more behind the last record.
+    It gets them when an epoch begins. If the operator's input is one ordered stream, it also gets, after the last
+    record, the timers that the epoch's records have made due.
 
     Attributes:
-        in_turn: Whether those of one time come in the order in which others fire; if not, in any.
+        in_turn: Whether timers of one time come in the usual order of firing; if not, they come in any order.
     """
 
     in_turn = True
 
     @abstractmethod
     def fire(self, keys: Keys, ctx: KeyedBatchProcessFunction.Context) -> Any:
-        """Does what `on_timer` does for one timer, for many; returns as `process_batch` does.
+        """Does for many timers what `on_timer` does for one; returns what `process_batch` returns.
 
         Args:
-            keys: Of the timers, in the order in which they fire; their times are those of the timers, and their
-                `entries` have the namespaces that the timers were registered with.
-            ctx: The clocks, and timers.
+            keys: Keys of the timers, in the order in which they fire. `keys.times` are the times of the timers, and
+                `keys.entries` have the namespaces that the timers were registered with.
+            ctx: The clocks, and the timer service.
         """
 
 
 def local_of(function: Function) -> LocalAggregation | None:
-    """Returns what Spark may do of a function in front of the exchange."""
+    """Returns the part of a function that Spark can aggregate before the exchange; None if there is none."""
     return function.local if isinstance(function, Declared) else None
 
 
 def wants_all(function: Function) -> bool:
-    """Returns whether a function wants all records of an epoch in one call."""
+    """Returns whether a function gets all records of an epoch in one call."""
     return isinstance(function, Declared) and function.wants_all
 
 
@@ -116,7 +116,7 @@ def ordered_column(verb: str, by: Any, columns: StructType) -> int:
     """Returns the position of a column whose values have an order.
 
     Raises:
-        JobDefinitionError: There is no such column, or they have none.
+        JobDefinitionError: There is no such column, or its values have no order.
     """
     if not isinstance(by, str):
         raise JobDefinitionError(f"{verb}() got by={by!r}.", action="Give a column's name.")
@@ -135,12 +135,12 @@ def ordered_column(verb: str, by: Any, columns: StructType) -> int:
 
 
 def renaming(name: str) -> str:
-    """Returns what to do about a column whose name the rows need for another one."""
-    return f"Rename it in front: select('{name} as its_{name.lower()}', ...)."
+    """Returns the advice for a column that has the name of a column that the rows get."""
+    return f"Rename it first: select('{name} as its_{name.lower()}', ...)."
 
 
 def stored_rows(columns: StructType) -> StructType:
-    """Returns the type of whole records in a state: never objects of the author's class, which nobody would see."""
+    """Returns the type of whole records in a state: tuples, since no code would see objects of the author's class."""
     return StructType(columns.names, columns.types, carrier=tuple)
 
 

@@ -1,6 +1,6 @@
-"""`KeyedStream.aggregate` with a changelog before or behind it: rows that say what they replace, and take it back.
+"""`KeyedStream.aggregate` that reads or gives a changelog: rows that also retract the rows that they replace.
 
-Flink's changelog: each row has its `RowKind`. Here it is a column of text, so that any Spark sink can keep it.
+In Flink's changelog each row has a `RowKind`. Here that is a column of text, so that any Spark sink can store it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,31 +25,31 @@ from state_engine.runtime.declared.named import NamedAggregates, described
 
 OP = "op"
 OPS = ("-U", "+U", "+I", "-D")
-"""What became of a row, as Flink spells its `RowKind`; those of one place are in this order."""
+"""The kinds of a changelog row, in the spelling of Flink's `RowKind`; rows of one key or rank come in this order."""
 _RECORDS = "__ls_records_of_key"
 
 
 class ChangelogAggregation(Declared):
-    """Keeps aggregates per key; gives, of each key whose results an epoch changed, the old row and the new one.
+    """Keeps aggregates per key; for each key with results that an epoch changed, gives the old row and the new row.
 
     Args:
         key: The key columns.
-        aggregates: By the name of the result.
-        columns: Of the records.
-        ttl: How long the numbers of a key are kept. What expires is not taken back.
-        retract: Whether the records are a changelog, too: those that go, by their column `op`, are taken back. A key
-            without records is given with `-D`.
+        aggregates: The aggregates by the name of the result.
+        columns: Columns of the records.
+        ttl: How long the aggregates of a key are kept. Expired aggregates are not retracted.
+        retract: Whether the records are a changelog, too. If so, their column `op` says which of them are retracted. A
+            key that has no records any more gives a row with `-D`.
 
     Attributes:
-        output: Columns of the rows: the key, the results, and what became of them.
+        output: Columns of the rows: the key, the results, and the kind of the row.
 
     Raises:
-        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of another one; or what came
-            cannot be taken back from it.
+        JobDefinitionError: An aggregate is not possible with these columns, has the name of another one, or cannot
+            retract records.
     """
 
     verb = "aggregate"
-    wants_all = True  # what goes may stand in front of what it takes back
+    wants_all = True  # a retraction may come before the record that it retracts
     gives_changelog = True
 
     def __init__(
@@ -79,8 +79,8 @@ class ChangelogAggregation(Declared):
         if expiring:
             raise JobDefinitionError(
                 f"aggregate() got {' and '.join(expiring)}, a changelog and a time to live: values expire one by one, "
-                "which no row would say.",
-                action="Leave out one of the three.",
+                "and no row would retract them.",
+                action="Remove one of the three.",
             )
         self._of = described(aggregates)
         types = {name: self._aggregates.types[name] for name in aggregates}
@@ -105,14 +105,14 @@ class ChangelogAggregation(Declared):
             if len(counted) < len(keys):
                 codes, keys = keys.codes[counted], keys.take(counted)
                 batch, signs = batch.take(indices(counted)), signs[counted]
-                left = codes[keys.first]
-                had, before = had[left], before.take(indices(left))
-                latest = None if latest is None else latest.take(indices(left))
-            found = self._aggregates.fold_signed(keys, batch, signs)
+                remaining = codes[keys.first]
+                had, before = had[remaining], before.take(indices(remaining))
+                latest = None if latest is None else latest.take(indices(remaining))
+            results = self._aggregates.fold_signed(keys, batch, signs)
         else:
-            found = self._aggregates.fold(keys, batch)
+            results = self._aggregates.fold(keys, batch)
         each = keys.distinct
-        has, after = _apart(found)
+        has, after = _apart(results)
         self._aggregates.forget(each.take(np.flatnonzero(~has)))
         change = Changes.between(had, has, before, after)
         codes = indices(change.codes)
@@ -123,12 +123,12 @@ class ChangelogAggregation(Declared):
 
 
 class Changes(NamedTuple):
-    """The rows that say how some keys' rows changed; those of a key stand side by side, in order of their ops.
+    """Changelog rows for the changed rows of some keys; the rows of a key are adjacent, in order of their ops.
 
     Attributes:
-        codes: Number of the key.
-        rows: A struct.
-        ops: What became of it, as text.
+        codes: Number of each row's key.
+        rows: The rows, as structs.
+        ops: The kind of each row, as text.
     """
 
     codes: Numbers
@@ -137,13 +137,13 @@ class Changes(NamedTuple):
 
     @classmethod
     def between(cls, had: Flags, has: Flags, before: Any, after: Any) -> "Changes":
-        """Compares rows, one per key.
+        """Compares the old and the new row of each key.
 
         Args:
-            had: Which keys had one.
-            has: Which have one.
-            before: What they had.
-            after: What they have.
+            had: Flags of the keys that had a row.
+            has: Flags of the keys that have a row.
+            before: The old rows.
+            after: The new rows.
         """
         changed = had & has & ~same(before, after)
         flags = (changed, changed, has & ~had, had & ~has)  # in the order of `OPS`
@@ -156,59 +156,59 @@ class Changes(NamedTuple):
         return cls(codes, rows, pa.array(OPS).take(indices(ops)))
 
     def table(self, names: Sequence[str], beside: Sequence[Any] = ()) -> "pa.Table":
-        """Returns them under the names of an output.
+        """Returns the rows as a table with the column names of an output.
 
         Args:
-            names: Of `beside`, of the columns of `rows`, and of the ops.
-            beside: Columns that stand in front.
+            names: Names of `beside`, of the columns of `rows`, and of the ops, in this order.
+            beside: Columns that come first.
         """
         return pa.table([*beside, *self.rows.flatten(), self.ops], names=list(names))
 
 
 def _apart(found: "dict[str, Any]") -> "tuple[Flags, Any]":
-    """Returns which keys have records, and the results of each as a struct."""
-    there = longs(found.pop(_RECORDS)) > 0
-    return there, pa.StructArray.from_arrays(list(found.values()), names=list(found))
+    """Returns flags of the keys that have records, and the results of each key as a struct."""
+    has_records = longs(found.pop(_RECORDS)) > 0
+    return has_records, pa.StructArray.from_arrays(list(found.values()), names=list(found))
 
 
 def _counted(codes: Numbers, had: Flags, batch: pa.RecordBatch, signs: Numbers) -> Numbers:
-    """Returns the positions of the records that count, all of them where every key had records.
+    """Returns the positions of the records that count: all of them, if every key had records.
 
-    What goes from a key that had none takes back its like among what comes in the epoch, in front of it or behind it,
-    and otherwise what has expired or never came: that must not be taken from records that do come.
+    A retraction for a key that had no records retracts an equal record that comes in the same epoch, before or after
+    it. If there is none, it retracts a record that has expired or never came, and must not reduce other records.
 
     Args:
         codes: Number of each record's key.
         had: By that number, whether the key had records.
         batch: The records.
-        signs: Of the records.
+        signs: Signs of the records: 1 for an added record, -1 for a retracted one.
     """
     goes = signs < 0
-    in_question = np.zeros(len(had), bool)
-    in_question[codes[goes]] = True
-    in_question &= ~had
-    if not in_question.any():
+    unsure_keys = np.zeros(len(had), bool)
+    unsure_keys[codes[goes]] = True
+    unsure_keys &= ~had
+    if not unsure_keys.any():
         return np.arange(len(codes))
-    asked = np.flatnonzero(in_question[codes])
-    rows = batch.drop_columns([OP]).take(indices(asked))
+    candidates = np.flatnonzero(unsure_keys[codes])
+    rows = batch.drop_columns([OP]).take(indices(candidates))
     numbers = row_numbers(rows.columns)
-    net = np.bincount(numbers, signs[asked])
-    coming = np.flatnonzero(~goes[asked])
+    net = np.bincount(numbers, signs[candidates])
+    coming = np.flatnonzero(~goes[candidates])
     rank = Keys([indices(numbers[coming])], lambda _: []).running_counts()
-    kept = asked[coming[rank <= net[numbers[coming]]]]
-    return np.sort(np.concatenate([np.flatnonzero(~in_question[codes]), kept]))
+    kept = candidates[coming[rank <= net[numbers[coming]]]]
+    return np.sort(np.concatenate([np.flatnonzero(~unsure_keys[codes]), kept]))
 
 
 def signs_of(ops: Any) -> Numbers:
-    """Returns 1 of a record that comes, -1 of one that goes.
+    """Returns the sign of each record: 1 for an added record, -1 for a retracted one.
 
     Raises:
-        ValueError: One says something else.
+        ValueError: An op is none of `OPS`.
     """
-    known = pc.index_in(ops, pa.array(OPS))
-    if known.null_count:
-        strange = ops.filter(known.is_null())[0].as_py()
-        raise ValueError(f"a record has {OP}={strange!r}; a changelog has one of {', '.join(OPS)} in each")
+    op_positions = pc.index_in(ops, pa.array(OPS))
+    if op_positions.null_count:
+        unknown = ops.filter(op_positions.is_null())[0].as_py()
+        raise ValueError(f"a record has {OP}={unknown!r}; a changelog has one of {', '.join(OPS)} in each")
     return np.where(np.asarray(pc.starts_with(ops, "+")), 1, -1)
 
 
@@ -216,7 +216,7 @@ def with_op(verb: str, columns: StructType) -> StructType:
     """Returns the columns of a changelog of records.
 
     Raises:
-        JobDefinitionError: The records have a column of that name.
+        JobDefinitionError: The records have a column with the name `op`.
     """
     taken = next((name for name in columns.names if name.lower() == OP), None)
     if taken is not None:

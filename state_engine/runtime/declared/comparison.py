@@ -1,4 +1,4 @@
-"""Columns compared value by value, in SQL's order: how declared operators find what is newest, first, or changed."""
+"""Compares columns value by value, in SQL's order: declared operators find the newest, first or changed rows by it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ Flags = NDArray[np.bool_]
 
 
 def ordinals(column: Any) -> Numbers:
-    """Returns numbers that stand to each other as a column's values do: null is least, NaN is larger than every number.
+    """Returns integers in the same order as a column's values: null is least, NaN is larger than every number.
 
-    `~ordinals(column)` is the other way round.
+    `~ordinals(column)` has the reverse order.
     """
     whole = pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
     if whole and not column.null_count:
@@ -26,10 +26,10 @@ def ordinals(column: Any) -> Numbers:
 
 
 def same(one: Any, other: Any) -> Flags:
-    """Returns where two columns of one type and length have the same value: null is null, NaN is NaN."""
+    """Returns where two columns of one type and length have the same value: null equals null, NaN equals NaN."""
     kinds = pa.types
-    there = _valid(one)
-    alike: Flags = there == _valid(other)
+    valid = _valid(one)
+    alike: Flags = valid == _valid(other)
     if kinds.is_struct(one.type):
         for part, other_part in zip(one.flatten(), other.flatten(), strict=True):
             alike &= same(part, other_part)
@@ -41,17 +41,17 @@ def same(one: Any, other: Any) -> Flags:
         equal = _flags(pc.equal(one, other))
         if kinds.is_floating(one.type):
             equal |= _flags(pc.and_(pc.is_nan(one), pc.is_nan(other)))
-        alike &= equal | ~there
+        alike &= equal | ~valid
     return alike
 
 
 def row_numbers(columns: Sequence[Any]) -> Numbers:
-    """Returns a number for each row of some columns; rows with the same values, as `same` has it, have the same."""
+    """Returns a number for each row of some columns; rows with the same values, as `same` compares them, share one."""
     return Keys([_atoms(column) for column in columns], lambda _: []).codes
 
 
 def _atoms(column: Any) -> Any:
-    """Returns a column of atoms that are the same where a column's values are."""
+    """Returns a column of atoms that are equal where the column's values are equal."""
     kinds = pa.types
     if kinds.is_struct(column.type):
         return indices(row_numbers([pc.is_valid(column), *column.flatten()]))
@@ -61,7 +61,7 @@ def _atoms(column: Any) -> Any:
     owners, inside = _elements(lengths)
     parts = [column.keys, column.items] if kinds.is_map(column.type) else [column.values]
     numbers = row_numbers([part.take(indices(starts[owners] + inside)) for part in parts])
-    # A list is the bytes of its elements' numbers.
+    # A list becomes the bytes of its elements' numbers.
     offsets = np.concatenate([[0], np.cumsum(lengths)]) * numbers.itemsize
     buffers = [None, *(pa.py_buffer(one.astype(np.int64).data) for one in (offsets, numbers))]
     lists: Any = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
@@ -69,7 +69,7 @@ def _atoms(column: Any) -> Any:
 
 
 def _same_lists(one: Any, other: Any, parts: list[tuple[Any, Any]]) -> Flags:
-    """Compares lists (or maps, entry by entry in their order) element by element; what both lack is the same."""
+    """Compares lists element by element, and maps entry by entry in their order; two nulls are equal."""
     starts, lengths = _spans(one)
     other_starts, other_lengths = _spans(other)
     alike: Flags = lengths == other_lengths
@@ -82,13 +82,13 @@ def _same_lists(one: Any, other: Any, parts: list[tuple[Any, Any]]) -> Flags:
 
 
 def _elements(lengths: Numbers) -> tuple[Numbers, Numbers]:
-    """Returns of each element the number of its list, and its place there."""
+    """Returns for each element the number of its list, and its position in the list."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     return owners, np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _spans(lists: Any) -> tuple[Numbers, Numbers]:
-    """Returns where each list begins, and how long it is; a null one has no elements."""
+    """Returns the start and the length of each list; a null list has no elements."""
     offsets = np.asarray(lists.offsets).astype(np.int64)
     return offsets[:-1], np.where(_valid(lists), np.diff(offsets), 0)
 

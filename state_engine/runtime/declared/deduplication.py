@@ -15,11 +15,11 @@ from state_engine.runtime.declared.base import Declared
 
 
 class Deduplication(Declared):
-    """Gives the first record of each key, and no other while it remembers the key.
+    """Gives the first record of each key, and drops further ones as long as it remembers the key.
 
     Args:
-        columns: Of the records, and of the rows.
-        ttl: How long a key is remembered from its first record on; None for ever.
+        columns: Columns of the records, and of the rows.
+        ttl: How long a key is remembered after its first record; None for ever.
     """
 
     verb = "deduplicate"
@@ -36,8 +36,8 @@ class Deduplication(Declared):
         self._seen = runtime_context.get_state(self.kept(ValueStateDescriptor("seen", Types.BOOLEAN())))
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
-        known = np.asarray(self._seen.contains_many(keys.distinct))
-        first = keys.first[~known]
+        seen = np.asarray(self._seen.contains_many(keys.distinct))
+        first = keys.first[~seen]
         new = keys.take(first)
         self._seen.put_many(new, np.ones(len(new), bool))
         return ctx.timed(batch.take(indices(first)), new.times)

@@ -1,4 +1,4 @@
-"""What joins of two keyed streams have in common: columns of the rows, records kept per key, and pairs by time."""
+"""The base of joins of two keyed streams: columns of the rows, records kept per key, and lookups by time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -23,10 +23,10 @@ from state_engine.serialization.convert import writer
 from state_engine.serialization.types import to_arrow
 
 FARTHEST = 1 << 61
-"""Event times and bounds are nearer to 0 than so many ms: their sums then have room in 64 bits."""
+"""Event times and bounds must be nearer to 0 than this number of ms, so that their sums fit into 64 bits."""
 
 _KEYS_AT_ONCE = 1 << 12
-"""What is kept of so many keys is at hand at once when their timers fire."""
+"""When timers fire, the records of at most this number of keys are in memory at a time."""
 
 
 class Records(NamedTuple):
@@ -35,7 +35,7 @@ class Records(NamedTuple):
     Attributes:
         codes: The numbers of their keys.
         times: Their event times, in ms.
-        rows: An array of structs.
+        rows: The records as an array of structs.
     """
 
     codes: Numbers
@@ -43,28 +43,28 @@ class Records(NamedTuple):
     rows: Any
 
     def take(self, positions: Numbers) -> "Records":
-        """Returns those at these positions."""
+        """Returns the records at these positions."""
         return Records(self.codes[positions], self.times[positions], self.rows.take(indices(positions)))
 
     def then(self, other: "Records") -> "Records":
-        """Returns these and others behind them."""
+        """Returns these records followed by others."""
         times = np.concatenate([self.times, other.times])
         return Records(np.concatenate([self.codes, other.codes]), times, pa.concat_arrays([self.rows, other.rows]))
 
 
 class Side:
-    """One of the two inputs: its records in the columns that both share, and those that are kept per key.
+    """One of the two inputs: reads its records from the shared columns, and keeps records per key.
 
     Args:
         number: 1 or 2.
-        state: Name of the list state that has its records.
-        columns: Of its records.
+        state: Name of the list state that keeps its records.
+        columns: Columns of its records.
         places: Position of each among the shared columns.
         key: Names of its key columns.
-        keeps_unmatched: Whether its records are given without a partner, too.
+        keeps_unmatched: Whether its records are also given without a partner.
 
     Attributes:
-        record_type: Of its records, as Arrow has it.
+        record_type: The Arrow type of its records.
     """
 
     def __init__(
@@ -87,35 +87,35 @@ class Side:
         self.record_type: Any = to_arrow(columns)
 
     def open(self, runtime_context: RuntimeContext, declared: Declared) -> None:
-        """Asks for the state, which is kept as the operator says."""
+        """Gets the state, with the time to live of the operator."""
         self._state = runtime_context.get_list_state(declared.kept(ListStateDescriptor(self._name, self._stored)))
 
     def positions(self, batch: pa.RecordBatch) -> Numbers:
-        """Returns where the records of this input are."""
+        """Returns the positions of this input's records."""
         return np.flatnonzero(np.asarray(batch.column(INPUT)) == self.number)
 
     def joinable(self, batch: pa.RecordBatch, positions: Numbers) -> Numbers:
-        """Returns those that may be in a row: as in SQL, no null is equal to another one."""
+        """Returns the positions of records that may give a row: as in SQL, a null key equals no other key."""
         if self.keeps_unmatched:
             return positions
-        there = np.ones(len(positions), bool)
+        valid = np.ones(len(positions), bool)
         for place in self._key_places:
-            there &= np.asarray(pc.is_valid(batch.column(place)), bool)[positions]
-        return positions[there]
+            valid &= np.asarray(pc.is_valid(batch.column(place)), bool)[positions]
+        return positions[valid]
 
     def records(self, keys: Keys, batch: pa.RecordBatch, positions: Numbers) -> Records:
-        """Returns the records at these positions, by the numbers of their keys among the distinct ones."""
+        """Returns the records at these positions, with the numbers of their keys among the distinct keys."""
         taken = indices(positions)
         columns = [batch.column(place).take(taken) for place in self._places]
         rows = pa.StructArray.from_arrays(columns, fields=list(self.record_type))
         return Records(keys.codes[positions], np.asarray(keys.times)[positions], rows)
 
     def stored(self, each: Keys, wanted: Numbers | None = None) -> Records:
-        """Returns what is kept of keys, in their order and that in which it came.
+        """Returns the kept records of keys, in the order of the keys and of arrival.
 
         Args:
-            each: Keys, each once.
-            wanted: The numbers of those that are asked for; None for all.
+            each: Distinct keys.
+            wanted: The numbers of the keys to read; None for all.
         """
         lists: Any = self._state.get_many(each if wanted is None else each.take(wanted))
         counts = np.diff(np.asarray(lists.offsets)).astype(np.int64)
@@ -124,16 +124,16 @@ class Side:
         return Records(np.repeat(codes, counts), np.asarray(times), rows)
 
     def keep(self, each: Keys, new: Records) -> None:
-        """Puts records behind those that are kept of their keys."""
+        """Appends records to the kept records of their keys."""
         self._state.add_many(each.take(new.codes), self._entries(new))
 
     def replace(self, each: Keys, kept: Records, touched: Flags) -> None:
-        """Replaces what is kept of some keys.
+        """Replaces the kept records of some keys.
 
         Args:
-            each: Keys, each once.
-            kept: What stays, in the order of their numbers.
-            touched: The keys for which this is other than before.
+            each: Distinct keys.
+            kept: The records that stay, in the order of their keys' numbers.
+            touched: Flags of the keys whose kept records change.
         """
         numbers = np.flatnonzero(touched)
         if not len(numbers):
@@ -149,15 +149,15 @@ class Side:
 
 
 class Join(Declared):
-    """Two keyed streams in one operator, which makes rows of the records of both.
+    """Base of joins: an operator of two keyed streams, which makes rows from the records of both.
 
-    A row has the columns of the first stream, then those of the second but for its key columns, which hold the same.
+    A row has the columns of the first stream, then those of the second without its key columns, which are the same.
 
     Args:
         first: The first stream, as it is keyed.
-        second: The second one; as many key columns, of the same types.
-        names: Of the states that keep their records.
-        keeps_unmatched: The number of the input whose records are given without a partner, too; 0 for none.
+        second: The second stream; it has the same number of key columns, of the same types.
+        names: Names of the states that keep their records.
+        keeps_unmatched: The number of the input whose records are also given without a partner; 0 for none.
 
     Attributes:
         inputs: How the records of both share columns.
@@ -171,7 +171,7 @@ class Join(Declared):
         super().__init__(None)
         if not first.key:
             raise JobDefinitionError(
-                f"{self.verb}() of streams without key.", action="Put key_by(...) in front of both."
+                f"{self.verb}() of streams without key.", action="Call key_by(...) on both streams first."
             )
         self.inputs: TwoInputs = two_inputs(first, second)
         parts = ((first, range(len(first.columns.names))), (second, self.inputs.places))
@@ -192,10 +192,10 @@ class Join(Declared):
         self._write_key = [writer(columns.types[columns.names.index(name)]) for name in self._key]
 
     def rows(self, first: Any, second: Any) -> Any:
-        """Returns rows of records of both inputs, one by one."""
+        """Returns a row for each pair of a record of input 1 and the record of input 2 at the same position."""
         names, other_names = (side.columns.names for side in self.sides)
-        own, others = (dict(zip(n, r.flatten(), strict=True)) for n, r in ((names, first), (other_names, second)))
-        return pa.table({**own, **{name: others[name] for name in self._behind}})
+        left, right = (dict(zip(n, r.flatten(), strict=True)) for n, r in ((names, first), (other_names, second)))
+        return pa.table({**left, **{name: right[name] for name in self._behind}})
 
     def alone(self, side: Side, records: Records, each: Keys) -> Any:
         """Returns rows of records of one input that have no partner.
@@ -209,15 +209,15 @@ class Join(Declared):
         if side.number == 1:
             return self.rows(records.rows, nothing)
         rows, entries = self.rows(nothing, records.rows), each.entries
-        own = [entries[code] for code in records.codes.tolist()]
-        # Of the state's key, not of the record: a later release may call the column of the second stream otherwise.
+        row_keys = [entries[code] for code in records.codes.tolist()]
+        # From the state's key, not the record: a later release may rename the column of the second stream.
         for n, name in enumerate(self._key):
-            column = self._write_key[n](own if len(self._key) == 1 else [key[n] for key in own])
+            column = self._write_key[n](row_keys if len(self._key) == 1 else [key[n] for key in row_keys])
             rows = rows.set_column(rows.schema.get_field_index(name), name, column)
         return rows
 
     def late(self, tag: OutputTag | None, side: Side, keys: Keys, batch: pa.RecordBatch, late: Numbers) -> list[Any]:
-        """Returns the output of the records at these positions, which came too late; none where nobody takes them."""
+        """Returns the side output of the late records at these positions; an empty list if no output takes them."""
         if tag is None or not len(late):
             return []
         records = side.records(keys, batch, late)
@@ -232,7 +232,7 @@ class Join(Declared):
 
 
 def some_at_once(keys: Keys) -> Iterator[Keys]:
-    """Yields keys, each once and with its first time, not many at once."""
+    """Yields distinct keys, each with its first time, in slices of limited size."""
     first = keys.first
     for start in range(0, len(first), _KEYS_AT_ONCE):
         yield keys.take(first[start : start + _KEYS_AT_ONCE])
@@ -242,8 +242,8 @@ def event_times(keys: Keys) -> Numbers:
     """Returns the event time of each record.
 
     Raises:
-        ValueError: One has none.
-        OverflowError: One is too far from 1970 to be added to.
+        ValueError: A record has no event time.
+        OverflowError: An event time is too far from 1970 for additions.
     """
     if keys.times is None or keys.times.null_count:
         event_time(None)
@@ -254,29 +254,29 @@ def event_times(keys: Keys) -> Numbers:
 
 
 class Order:
-    """Records of one input by key and time, to be looked up by those of the other.
+    """An index of one input's records by key and time, for lookups by records of the other input.
 
     Args:
-        records: What is looked up; of one key and time in the order in which they came.
-        times: All times that will be asked for.
+        records: The indexed records; those of one key and time are in the order in which they came.
+        times: All times that will be looked up.
     """
 
     def __init__(self, records: Records, times: Sequence[Numbers]) -> None:
         self._times = np.unique(np.concatenate([records.times, *times]))
-        found = self._places(records.codes, records.times)
-        self.positions = order_of(found)
-        self._sorted = found[self.positions]
+        places = self._places(records.codes, records.times)
+        self.positions = order_of(places)
+        self._sorted = places[self.positions]
 
     def first(self, codes: Numbers, times: Numbers) -> Numbers:
-        """Returns where the first record of each key lies that is not before a time, or would lie."""
+        """Returns the sorted position of each key's first record at or after a time, or where it would be inserted."""
         return np.searchsorted(self._sorted, self._places(codes, times), "left")
 
     def behind(self, codes: Numbers, times: Numbers) -> Numbers:
-        """Returns where the first record of each key lies that is after a time, or would lie."""
+        """Returns the sorted position of each key's first record after a time, or where it would be inserted."""
         return np.searchsorted(self._sorted, self._places(codes, times), "right")
 
     def _places(self, codes: Numbers, times: Numbers) -> Numbers:
-        """Returns numbers that stand to each other as key and time do."""
+        """Returns integers in the order of key and time."""
         return codes * len(self._times) + np.searchsorted(self._times, times)
 
 

@@ -17,18 +17,18 @@ from state_engine.runtime.declared.comparison import ordinals, same
 
 
 class Latest(Declared):
-    """Keeps the newest record of each key; gives it in each epoch in which it became another one.
+    """Keeps the newest record of each key; gives it in each epoch in which it changed.
 
     Args:
-        columns: Of the records, and of the rows.
-        by: The column whose largest value makes a record the newest, the later one of several. Without it that is the
-            one that came last.
-        ttl: How long a record is kept from when it came on; None for ever.
+        columns: Columns of the records, and of the rows.
+        by: The column by which the record with the largest value is the newest; of equal values, the later record.
+            Without it, the newest record is the one that came last.
+        ttl: How long a record is kept after it came; None for ever.
         changelog: Whether the rows also say which record the newest one replaces.
 
     Raises:
-        JobDefinitionError: There is no such column, its values have no order, or a column has the name of one that is
-            added.
+        JobDefinitionError: There is no such column, its values have no order, or a column has the name of a column that
+            is added.
     """
 
     verb = "latest"
@@ -65,7 +65,7 @@ class Latest(Declared):
         before = stored.take(indices(of_batch))
         had = np.asarray(pc.is_valid(before))
         changed = ~(had & same(before, records))
-        # A record that is the same in all columns is a newer one all the same, where somebody counts its days.
+        # With a time to live, also store a record that is the same in all columns: its time starts anew.
         kept = np.flatnonzero(changed) if self.ttl is None else np.arange(len(positions))
         self._latest.put_many(each.take(of_batch[kept]), records.take(indices(kept)))
         rows: Any
@@ -78,17 +78,17 @@ class Latest(Declared):
         return ctx.timed(rows, None if keys.times is None else keys.times.take(indices(given)))
 
     def _newest(self, keys: Keys, stored: Any, values: Any) -> Numbers:
-        """Returns the position of each distinct key's newest record; -1 where that is the stored one."""
+        """Returns the position of each distinct key's newest record in the batch; -1 if that is the stored one."""
         count = len(stored)
         codes = np.concatenate([np.arange(count), keys.codes])
         order = ordinals(pa.concat_arrays([stored.flatten()[self._by], values]))
-        # One that is not there has no value, and of several records without value the later one counts.
+        # A missing stored record has the value null, and of several records with null the later one is the newest.
         largest = np.full(count, np.iinfo(np.int64).min)
         np.maximum.at(largest, codes, order)
         positions = np.flatnonzero(order == largest[codes])
-        found = np.full(count, -1)
-        found[codes[positions]] = np.maximum(positions - count, -1)  # of several the last one stays
-        return found
+        newest = np.full(count, -1)
+        newest[codes[positions]] = np.maximum(positions - count, -1)  # for several positions the last assignment stays
+        return newest
 
 
 __all__ = ["Latest"]

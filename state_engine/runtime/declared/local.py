@@ -1,7 +1,7 @@
-"""The first of two phases of an aggregation: what Spark makes of records in front of the exchange.
+"""Local aggregation: the first of two phases of an aggregation, which Spark runs before the exchange.
 
-Flink calls it local aggregation: each group of records becomes one row, a partial, and the operator merges partials
-into its states in place of records. It is there only where the second phase gives what one phase would have given.
+As in Flink's local aggregation, each group of records becomes one row, a partial, and the operator merges partials into
+its states instead of records. It is used only where two phases give the same result as one phase.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from state_engine.api.pyflink_types import Types
 from state_engine.api.types import StructType, TypeInformation
 
 RECORDS = "__ls_records"
-"""Column of partials, which tells them from records: of how many records one is made."""
+"""Column that only partials have: the number of records in the partial."""
 
 
 class Partial(NamedTuple):
-    """One number of a group.
+    """One value that Spark computes for a group of records.
 
     Attributes:
         type: Its type.
-        function: Spark SQL, with `{}` for the column.
-        column: What is aggregated; None for an aggregate of records.
+        function: A Spark SQL expression, with `{}` for the column.
+        column: The column that is aggregated; None for an aggregate of records.
     """
 
     type: TypeInformation
@@ -32,7 +32,7 @@ class Partial(NamedTuple):
 
 
 class Pane(NamedTuple):
-    """Event time cut into pieces, each of which is within the same windows from its first to its last ms."""
+    """Divides event time into pieces; all times of a piece are in the same windows."""
 
     length: int
     offset: int
@@ -40,13 +40,13 @@ class Pane(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalAggregation:
-    """How records are grouped, and what becomes of a group.
+    """How Spark groups records before the exchange, and what it computes for each group.
 
     Attributes:
         key: The key columns.
         key_types: Their types.
-        partials: By the names of their columns.
-        pane: Groups end with it; None where time does not matter.
+        partials: The partials by the names of their columns.
+        pane: A group has only records of one pane; None if time does not matter.
     """
 
     key: tuple[str, ...]
@@ -56,18 +56,18 @@ class LocalAggregation:
 
     @property
     def columns(self) -> StructType:
-        """Columns of partials: the key, how many records there were, then the numbers."""
+        """Columns of partials: the key, the number of records, then the computed values."""
         types = [one.type for one in self.partials.values()]
         return StructType((*self.key, RECORDS, *self.partials), (*self.key_types, Types.LONG(), *types))
 
 
 def is_partial(batch: pa.RecordBatch) -> bool:
-    """Returns whether a batch holds partials, and not records."""
+    """Returns whether a batch has partials instead of records."""
     return RECORDS in batch.schema.names
 
 
 def named(partials: Sequence[Partial]) -> dict[str, Partial]:
-    """Returns partials by the names of their columns, each once."""
+    """Returns distinct partials by the names of their columns."""
     return {f"__ls_partial_{n}": one for n, one in enumerate(dict.fromkeys(partials))}
 
 

@@ -1,4 +1,4 @@
-"""Several aggregates by name, over the states that hold their parts."""
+"""Keeps several aggregates by name, over the states that hold their parts."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -29,37 +29,37 @@ _NAME_LIMIT = 128  # of a state
 _WANTED = {
     "min": "Give a column whose values have an order.",
     "max": "Give a column whose values have an order.",
-    "approx_count_distinct": "Give a column of atoms or decimals; of bytes their text: select('hex(b) as b', ...).",
+    "approx_count_distinct": "Give a column of atoms or decimals; for bytes, their text: select('hex(b) as b', ...).",
 }
 
 
 class Kept(NamedTuple):
-    """What is kept once, of however many aggregates: all quantiles of a column come from the same parts."""
+    """Identifies state that several aggregates share: all quantiles of a column come from the same parts."""
 
     kind: str
     column: str | None
 
 
 class NamedAggregates:
-    """Keeps aggregates of whatever keys it is given; those of one function and column are kept once.
+    """Keeps aggregates for the keys that it gets; aggregates of one function and column share their state.
 
-    Each part of an aggregate is a state of its own, named by function, column and part, not by what the result is
-    called: a later release may rename a result, and another function does not go on from the wrong numbers.
+    Each part of an aggregate is a state of its own, named by function, column and part, not by the name of the result.
+    So a later release may rename a result, and another function does not continue from the wrong numbers.
 
     Args:
-        aggregates: By the name of the result.
-        columns: Of the records.
-        beside: Names of the columns beside the results, and what they are, for messages.
-        retract: Whether records can be taken back.
+        aggregates: The aggregates by the name of the result.
+        columns: Columns of the records.
+        beside: Names of the columns next to the results, and what they are, for messages.
+        retract: Whether records can be retracted.
 
     Attributes:
-        types: Of the results, by name.
+        types: Types of the results, by name.
         inputs: The columns that are aggregated.
-        partials: What Spark may make of a group of records in place of them, by column; None if any aggregate wants
-            the records themselves.
+        partials: The values that Spark may compute from a group of records, by column; None if any aggregate needs the
+            records themselves.
 
     Raises:
-        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of a column beside it.
+        JobDefinitionError: An aggregate is not possible with these columns, or has the name of a column next to it.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class NamedAggregates:
         return described(self._results)
 
     def open(self, runtime_context: RuntimeContext, declared: Declared) -> None:
-        """Asks for the states, which are kept as long as the operator says."""
+        """Gets the states, with the time to live of the operator."""
         self._states = {
             one: [_state(runtime_context, declared.kept(self._descriptor(one, part))) for part in made.parts]
             for one, made in self._accumulators.items()
         }
 
     def add(self, keys: Keys, batch: pa.RecordBatch) -> None:
-        """Folds records, or partials of them, into what is kept of their keys.
+        """Folds records, or partials of them, into the state of their keys.
 
         Raises:
             OverflowError: A sum outgrew its type.
@@ -103,11 +103,11 @@ class NamedAggregates:
         self._added(keys, batch)
 
     def fold(self, keys: Keys, batch: pa.RecordBatch) -> dict[str, Any]:
-        """As `add`; returns the results of each distinct key, by name."""
+        """As `add`, but returns the results of each distinct key, by name."""
         return self._given(keys.distinct, self._added(keys, batch))
 
     def fold_signed(self, keys: Keys, batch: pa.RecordBatch, signs: Numbers) -> dict[str, Any]:
-        """As `fold`, of records that come (1) and go (-1).
+        """As `fold`, for a changelog: `signs` is 1 for a record that is added, -1 for one that is retracted.
 
         Raises:
             OverflowError: A sum outgrew its type.
@@ -120,29 +120,29 @@ class NamedAggregates:
         return self._given(keys.distinct, self._with_each(merge))
 
     def results(self, keys: Keys) -> dict[str, Any]:
-        """Returns the results of keys, each of them once, by name, as they stand."""
+        """Returns the current results of distinct keys, by name."""
         return self._given(keys, {})
 
     def forget(self, keys: Keys) -> None:
-        """Forgets what is kept of keys, each of them once."""
+        """Deletes the state of distinct keys."""
         if len(keys):
             for states in self._states.values():
                 for state in states:
                     state.remove_many(keys)
 
     def take(self, keys: Keys) -> dict[str, Any]:
-        """Returns the results of keys, each of them once, by name, and forgets what is kept of them."""
-        given = self.results(keys)
+        """Returns the results of distinct keys, by name, and deletes their state."""
+        results = self.results(keys)
         self.forget(keys)
-        return given
+        return results
 
     def merge(self, groups: Keys, holders: Keys, others: Keys) -> None:
-        """Makes one of what is kept of several groups of records.
+        """Merges the state of several groups of records.
 
         Args:
-            groups: Each once; those that become one stand in the order in which their records came.
-            holders: Of each group that of them which it becomes one with.
-            others: The groups that are no holders: nothing is kept of them any more.
+            groups: The groups, each once. Groups that are merged with each other are in the order of their records.
+            holders: For each group, the group into which it is merged.
+            others: The groups that are not holders: their state is deleted.
 
         Raises:
             OverflowError: A sum outgrew its type.
@@ -156,7 +156,7 @@ class NamedAggregates:
                 state.put_many(holders.distinct, part)
 
     def _added(self, keys: Keys, batch: pa.RecordBatch) -> "dict[Kept, list[Any] | None]":
-        """Folds a batch; returns the parts of each distinct key, of the aggregates that have them at hand."""
+        """Folds a batch; returns the parts of each distinct key, for the aggregates that have them in memory."""
         names = {partial: name for name, partial in (self.partials or {}).items()} if is_partial(batch) else None
 
         def add(one: Kept, made: Accumulator, states: list[Any]) -> list[Any] | None:
@@ -169,16 +169,16 @@ class NamedAggregates:
     def _with_each(
         self, do: "Callable[[Kept, Accumulator, list[Any]], list[Any] | None]"
     ) -> "dict[Kept, list[Any] | None]":
-        """Does something with each aggregate and its states; returns the parts that are at hand."""
-        found = {}
+        """Calls `do` with each aggregate and its states; returns the parts that are in memory."""
+        parts = {}
         for one, made in self._accumulators.items():
             with self._naming(one):
-                found[one] = do(one, made, self._states[one])
-        return found
+                parts[one] = do(one, made, self._states[one])
+        return parts
 
     @contextmanager
     def _naming(self, one: Kept) -> Iterator[None]:
-        """Says of which results a sum is that outgrew its type."""
+        """Adds the names of the results to the error for a sum that outgrew its type."""
         try:
             yield
         except OverflowError as error:
@@ -186,25 +186,25 @@ class NamedAggregates:
             raise OverflowError(f"{results}, the {one.kind} of {one.column!r}: {error}") from None
 
     def _given(self, each: Keys, parts: "Mapping[Kept, list[Any] | None]") -> dict[str, Any]:
-        """Returns the results of distinct keys, by name; reads the parts that are not at hand."""
-        found = {}
+        """Returns the results of distinct keys, by name; reads the parts that `parts` does not have."""
+        all_parts = {}
         for one, states in self._states.items():
-            known = parts.get(one)
-            found[one] = self._accumulators[one].read(each, states) if known is None else known
-        return {name: made.given(found[self._kept[name]]) for name, made in self._made.items()}
+            part = parts.get(one)
+            all_parts[one] = self._accumulators[one].read(each, states) if part is None else part
+        return {name: made.given(all_parts[self._kept[name]]) for name, made in self._made.items()}
 
     def _check_states(self) -> None:
-        """States may be called less than columns: of two that would share one, neither had the right numbers."""
-        found: dict[str, tuple[Kept, str]] = {}
+        """Refuses two aggregates with one state: state names allow fewer characters than column names do."""
+        owners: dict[str, tuple[Kept, str]] = {}
         for one, made in self._accumulators.items():
             for part in made.parts:
                 name = self._descriptor(one, part).name
-                other, other_part = found.setdefault(name, (one, part))
+                other, other_part = owners.setdefault(name, (one, part))
                 if (other, other_part) != (one, part):
                     raise JobDefinitionError(
                         f"The {one.kind} of {one.column!r} and the {other.kind} of {other.column!r} have one state, "
                         f"{name!r}.",
-                        action="Rename a column in front: select('`a b` as c', ...).",
+                        action="Rename a column first: select('`a b` as c', ...).",
                     )
 
     def _descriptor(self, one: Kept, part: str) -> StateDescriptor:
@@ -223,16 +223,16 @@ def _state(runtime_context: RuntimeContext, descriptor: StateDescriptor) -> Any:
 
 
 def _accumulator(name: str, aggregate: Aggregate, columns: StructType, retract: bool = False) -> Accumulator:
-    """Returns what does one aggregation.
+    """Returns the accumulator of one aggregate.
 
     Args:
-        name: Of the result, for messages.
-        aggregate: What to do.
-        columns: Of the records.
-        retract: Whether records can be taken back.
+        name: Name of the result, for messages.
+        aggregate: The aggregate.
+        columns: Columns of the records.
+        retract: Whether records can be retracted.
 
     Raises:
-        JobDefinitionError: There is no such column, or it cannot be aggregated so.
+        JobDefinitionError: There is no such column, or it cannot be aggregated in this way.
     """
     kind = aggregate.kind
     if aggregate.column is None:
@@ -271,23 +271,23 @@ def _accumulator(name: str, aggregate: Aggregate, columns: StructType, retract: 
 
 
 def _retracting(name: str, aggregate: Aggregate, column: TypeInformation) -> Accumulator:
-    """Returns what does one aggregation of a changelog.
+    """Returns the accumulator of one aggregate of a changelog.
 
     Raises:
-        JobDefinitionError: What came cannot be taken back from it.
+        JobDefinitionError: The aggregate cannot retract records.
     """
-    found = retracting(aggregate.kind, column)
-    if found is None:
+    accumulator = retracting(aggregate.kind, column)
+    if accumulator is None:
         raise JobDefinitionError(
-            f"{name} is the {aggregate.kind} of {aggregate.column!r}, which is {column}: it takes nothing back.",
-            action="Of a changelog take counts, sums and means of integers and decimals, and min and max of what is no "
-            "float and no double; cast these to decimals.",
+            f"{name} is the {aggregate.kind} of {aggregate.column!r}, which is {column}: it cannot retract records.",
+            action="From a changelog, use counts, sums and means of integers and decimals, and min and max of columns "
+            "that are neither float nor double; cast these to decimals.",
         )
-    return found
+    return accumulator
 
 
 def described(aggregates: Mapping[str, Aggregate]) -> str:
-    """Returns aggregates as SQL spells them."""
+    """Describes aggregates in SQL syntax."""
     return ", ".join(f"{_call(one)} as {name}" for name, one in aggregates.items())
 
 

@@ -1,4 +1,4 @@
-"""Aggregations that calculate: sums, means and deviations."""
+"""Numeric aggregations: sums, means and standard deviations."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ DOUBLE = AtomicType("double")
 _OR_NULL = pc.ScalarAggregateOptions(min_count=1)
 _EXACT_DIGITS = 76  # decimal256's; a column holds fewer than 10^19 values of 38 digits
 _SUM_DIGITS = 38
-_MORE_DIGITS = 10  # that Spark's sum of decimals has
+_MORE_DIGITS = 10  # by which Spark's sum of decimals is wider
 _EXACT_IN_DOUBLES = 2**53
 _HALF = 32  # bits: sums of halves of 64-bit integers do not overflow where those of the integers would
 
@@ -33,13 +33,13 @@ class Sum(Folded):
         return self._sums(keys, stored[0], values.cast(to_arrow(self.result)))
 
     def partials(self, column: str | None) -> list[Partial] | None:
-        own = self._column
-        if isinstance(own, DecimalType):
-            digits = own.precision + _MORE_DIGITS
-            return [Partial(DecimalType(digits, own.scale), "sum({})", column)] if digits <= _SUM_DIGITS else None
+        kind = self._column
+        if isinstance(kind, DecimalType):
+            digits = kind.precision + _MORE_DIGITS
+            return [Partial(DecimalType(digits, kind.scale), "sum({})", column)] if digits <= _SUM_DIGITS else None
         if self.result == DOUBLE:
-            return None  # their order would count
-        if own != LONG:
+            return None  # a sum of doubles depends on their order
+        if kind != LONG:
             return [Partial(LONG, "sum({})", column)]
         high, low = f"shiftright({{}}, {_HALF})", f"({{}} & {(1 << _HALF) - 1})"
         return [Partial(LONG, f"sum({half})", column) for half in (high, low)]
@@ -62,11 +62,11 @@ class Sum(Folded):
             return [sums.cast(wanted)]
         except pa.ArrowInvalid:
             largest = pc.max(pc.abs(sums)).as_py()
-            raise OverflowError(f"a sum outgrew {self.result}: {largest}; cast the column in front") from None
+            raise OverflowError(f"a sum outgrew {self.result}: {largest}; cast the column first") from None
 
 
 class Mean(Folded):
-    """The sum and the number of the values."""
+    """The mean: keeps the sum and the count of the values."""
 
     result: TypeInformation = DOUBLE
 
@@ -93,11 +93,11 @@ class Mean(Folded):
 
     def given(self, parts: list[Any]) -> Any:
         total, n = _doubles(as_doubles(parts[0])), longs(parts[1])
-        return pa.array(total / np.maximum(n, 1), mask=n <= 0)  # less than none: more was taken back than came
+        return pa.array(total / np.maximum(n, 1), mask=n <= 0)  # below 0: more values were retracted than came
 
 
 class Deviation(Folded):
-    """Number, mean and sum of squared distances from it: what two parts of a sample are merged by (Chan et al.)."""
+    """The standard deviation: keeps count, mean and sum of squared distances, which can be merged (Chan et al.)."""
 
     result = DOUBLE
 
@@ -105,8 +105,8 @@ class Deviation(Folded):
         self.parts = {"count": LONG, "mean": DOUBLE, "m2": DOUBLE}
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        there = np.asarray(pc.is_valid(values))
-        codes, numbers = keys.codes[there], np.asarray(as_doubles(values.drop_null()))
+        valid = np.asarray(pc.is_valid(values))
+        codes, numbers = keys.codes[valid], np.asarray(as_doubles(values.drop_null()))
         size = len(keys.distinct)
         old_n, old_mean, old_m2 = longs(stored[0]), _doubles(stored[1]), _doubles(stored[2])
         new_n = np.bincount(codes, minlength=size)
@@ -120,9 +120,9 @@ class Deviation(Folded):
         return [pa.array(n), pa.array(np.where(new_n, mean, old_mean)), pa.array(np.where(new_n, m2, old_m2))]
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
-        there = np.flatnonzero(longs(parts[0]))
-        codes, size = keys.codes[there], len(keys.distinct)
-        group_n, group_mean, group_m2 = longs(parts[0])[there], _doubles(parts[1])[there], _doubles(parts[2])[there]
+        filled = np.flatnonzero(longs(parts[0]))
+        codes, size = keys.codes[filled], len(keys.distinct)
+        group_n, group_mean, group_m2 = longs(parts[0])[filled], _doubles(parts[1])[filled], _doubles(parts[2])[filled]
         n = np.bincount(codes, group_n, size).astype(np.int64)
         with np.errstate(invalid="ignore", over="ignore"):
             mean = _means(codes, group_mean, group_n / n[codes], size)
@@ -135,10 +135,10 @@ class Deviation(Folded):
 
 
 def _means(codes: Numbers, numbers: Any, shares: Any, size: int) -> Any:
-    """Returns the mean of each code's numbers, each by its share in it, and 0 without any.
+    """Returns the mean of each code's numbers, weighted by their shares; 0 for a code without numbers.
 
-    What is added up are the distances from one of the numbers: those that are the same have just that mean, where a
-    rounded one would let them deviate. Of halves, since two doubles may lie further apart than the largest double.
+    It adds up the distances from one of the numbers: equal numbers then have exactly that mean, where a rounded mean
+    would give them a deviation. It adds halves, since two doubles may be further apart than the largest double.
     """
     near = np.zeros(size)
     near[codes] = numbers
@@ -157,13 +157,13 @@ def _scale(sum_type: TypeInformation) -> int:
 
 
 def halves(integers: Any) -> list[Any]:
-    """Returns integers as two that can be summed apart, and negated."""
+    """Splits each integer into two halves that can be summed separately, and negated."""
     whole = integers.cast(pa.int64())
     return [pc.shift_right(whole, _HALF), pc.bit_wise_and(whole, (1 << _HALF) - 1)]
 
 
 def _joined(high: Any, low: Any) -> Any:
-    """Returns the sums of integers of which the halves were summed: decimals if one has no room in 64 bits."""
+    """Returns the sums of integers from the sums of their halves: decimals if a sum does not fit into 64 bits."""
     absent, low = np.asarray(high.is_null()), longs(low)
     high, low = longs(high) + (low >> _HALF), low & ((1 << _HALF) - 1)
     if not len(high) or (high.min() >= -(1 << _HALF - 1) and high.max() < 1 << _HALF - 1):
@@ -175,35 +175,35 @@ def _joined(high: Any, low: Any) -> Any:
 
 
 def _is_small(column: Any) -> bool:
-    """Whether no sum of these integers can leave 64 bits."""
+    """Returns whether every sum of these integers fits into 64 bits."""
     return _largest(column) * len(column) < 2**63
 
 
 def _largest(column: Any) -> int:
-    """Returns the largest of these integers, without their signs."""
-    found = pc.min_max(column)
-    least, largest = (found[name].as_py() or 0 for name in ("min", "max"))
+    """Returns the largest absolute value of these integers."""
+    bounds = pc.min_max(column)
+    least, largest = (bounds[name].as_py() or 0 for name in ("min", "max"))
     return max(-least, largest)
 
 
 def _exact_in_doubles(keys: Keys, stored: Any, values: Any) -> Any:
-    """Returns the sums of integers, added as doubles, which takes a tenth of the time; None if one may be rounded."""
+    """Adds integers as doubles, which takes a tenth of the time; returns None if a sum might be rounded."""
     largest = _largest(values) * len(values)
     if largest > _EXACT_IN_DOUBLES or largest + _largest(stored) >= 2**63:
         return None
-    size, there = len(keys.distinct), np.asarray(stored.is_valid())
+    size, valid = len(keys.distinct), np.asarray(stored.is_valid())
     sums = np.bincount(keys.codes, longs(values), size).astype(np.int64) + longs(stored)
     if values.null_count:
-        there = there | (np.bincount(keys.codes[np.asarray(values.is_valid())], minlength=size) > 0)
-        return pa.array(sums, mask=~there)
+        valid = valid | (np.bincount(keys.codes[np.asarray(values.is_valid())], minlength=size) > 0)
+        return pa.array(sums, mask=~valid)
     return pa.array(sums)
 
 
 def as_doubles(numbers: Any) -> Any:
-    """Returns numbers as the doubles that are next to them."""
+    """Returns numbers as their nearest doubles."""
     if pa.types.is_decimal(numbers.type):  # Arrow divides by a power of ten, and rounds twice
         numbers = numbers.cast(pa.string())
-    return numbers.cast(pa.float64(), safe=False)  # safe refuses an integer that no double is equal to
+    return numbers.cast(pa.float64(), safe=False)  # a safe cast refuses an integer that is equal to no double
 
 
 def _doubles(array: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Aggregations that can take back what came: those of a changelog, whose records come and go.
+"""Aggregations of a changelog, which can retract records.
 
-Only what is exact comes to the same however it was reached, so there are counts, sums and means of integers and
-decimals, and the least and the largest of values that are told apart. A record is handed to them as a partial of its
-own, negative where it goes.
+Only exact results are independent of the order of additions and retractions. So there are counts, sums and means of
+integers and decimals, and smallest and largest values of types whose values can be told apart. Each record is passed to
+them as a partial of its own, which is negative for a retraction.
 """
 
 from abc import abstractmethod
@@ -24,27 +24,27 @@ _COUNTS = "counts"
 
 
 class Retracting(Accumulator):
-    """An aggregation to whose records there are signs."""
+    """An aggregation of records that have signs."""
 
     @abstractmethod
     def signed(self, signs: Numbers, values: Any) -> list[Any]:
-        """Returns the columns that `merge` takes, a row per record.
+        """Returns the columns for `merge`, one row per record.
 
         Args:
-            signs: 1 of a record that comes, -1 of one that goes.
-            values: One per record; None where records are aggregated, not values.
+            signs: 1 for an added record, -1 for a retracted one.
+            values: One per record; None if records are aggregated, not values.
         """
 
 
 class RetractingCount(Count, Retracting):
-    """How many values there are."""
+    """The number of values."""
 
     def signed(self, signs: Numbers, values: Any) -> list[Any]:
         return [_counted(signs, values)]
 
 
 class RetractingMean(Mean, Retracting):
-    """The sum and the number of the values."""
+    """The mean: keeps the sum and the count of the values."""
 
     def __init__(self, column: TypeInformation) -> None:
         super().__init__(column)
@@ -53,13 +53,13 @@ class RetractingMean(Mean, Retracting):
     def signed(self, signs: Numbers, values: Any) -> list[Any]:
         goes = pa.array(signs < 0)
         wide = values.cast(self._wide)
-        # The least integer of 64 bits has no negative one there; its halves have.
+        # The smallest 64-bit integer cannot be negated in 64 bits; its halves can.
         parts = halves(wide) if pa.types.is_integer(wide.type) else [wide]
         return [*(pc.if_else(goes, pc.negate(part), part) for part in parts), _counted(signs, values)]
 
 
 class RetractingSum(RetractingMean):
-    """The sum of the values; none is left of it when none of them is."""
+    """The sum of the values; null when there are no values any more."""
 
     def __init__(self, column: TypeInformation) -> None:
         super().__init__(column)
@@ -70,10 +70,11 @@ class RetractingSum(RetractingMean):
 
 
 class RetractingExtreme(Retracting):
-    """The least or the largest value; when it goes, that is looked for among all that its key has left.
+    """The smallest or the largest value; when it is retracted, the new one is searched among the key's other values.
 
-    How often each of them is there is a map: as in Flink, an epoch costs what it changes, and all values of the keys
-    that lose theirs. Of a value that goes and never came there are fewer than none, until it comes.
+    A map state has the count of each value. As in Flink, the cost of an epoch is that of its changes, plus that of all
+    values of the keys that lose their extreme. A value that is retracted and never came has a negative count, until it
+    comes.
     """
 
     def __init__(self, column: TypeInformation, kind: str) -> None:
@@ -93,72 +94,72 @@ class RetractingExtreme(Retracting):
         return self.merge(keys, states, self.signed(np.ones(len(keys), np.int64), values))
 
     def merge(self, keys: Keys, states: list[Any], partials: list[Any]) -> list[Any]:
-        """As of `Accumulator`; of the parts it returns the first alone, as `read` does."""
+        """See `Accumulator`; as `read`, it returns only the first part."""
         extreme, counts = states
         each = keys.distinct
         codes, values, now = _recounted(keys, counts, *partials)
         stored = extreme.get_many(each)
         lost = np.zeros(len(each), bool)
         lost[codes[same(values, stored.take(indices(codes))) & (now <= 0)]] = True
-        left_of, left = _left(each, counts, np.flatnonzero(lost))
-        there = np.flatnonzero(now > 0)
-        found = grouped(
-            np.concatenate([np.arange(len(each)), codes[there], left_of]),
-            pa.concat_arrays([pc.if_else(pa.array(lost), None, stored), values.take(indices(there)), left]),
+        rest_codes, rest = _left(each, counts, np.flatnonzero(lost))
+        present = np.flatnonzero(now > 0)
+        extremes = grouped(
+            np.concatenate([np.arange(len(each)), codes[present], rest_codes]),
+            pa.concat_arrays([pc.if_else(pa.array(lost), None, stored), values.take(indices(present)), rest]),
             self._kind,
         )
-        changed = np.flatnonzero(~same(stored, found))  # most keys keep theirs: nothing is logged of these
-        extreme.put_many(each.take(changed), found.take(indices(changed)))
-        return [found]
+        changed = np.flatnonzero(~same(stored, extremes))  # most keys keep their extreme: nothing is logged for them
+        extreme.put_many(each.take(changed), extremes.take(indices(changed)))
+        return [extremes]
 
     def read(self, each: Keys, states: list[Any]) -> list[Any]:
         return [states[0].get_many(each)]
 
 
 def _recounted(keys: Keys, counts: Any, values: Any, more: Any) -> tuple[Numbers, Any, Numbers]:
-    """Counts values that come and go.
+    """Updates the counts of values that are added or retracted.
 
     Args:
-        keys: Of the records.
-        counts: How often each value of a key is there.
+        keys: Keys of the records.
+        counts: The state with the count of each value of a key.
         values: One per record.
-        more: How many more there are of it, 0 of null.
+        more: The change of the value's count by each record; 0 for null.
 
     Returns:
-        Of each value of a key whose count changes: number of the key, value, and how often it is there now.
+        For each value of a key with a changed count: the number of the key, the value, and its new count.
     """
-    there = np.flatnonzero(longs(more))
-    pairs = Keys([indices(keys.codes[there]), values.take(indices(there))], lambda _: [])
-    net = pairs.sums(more.take(indices(there)))
-    at, net = there[pairs.first[net != 0]], net[net != 0]
-    own, values = keys.take(at), values.take(indices(at))
-    now = longs(counts.get_many(own, values)) + net
-    stays, goes = np.flatnonzero(now), np.flatnonzero(now == 0)
-    counts.put_many(own.take(stays), values.take(indices(stays)), now[stays])
-    counts.remove_many(own.take(goes), values.take(indices(goes)))
-    return keys.codes[at], values, now
+    relevant = np.flatnonzero(longs(more))
+    pairs = Keys([indices(keys.codes[relevant]), values.take(indices(relevant))], lambda _: [])
+    net = pairs.sums(more.take(indices(relevant)))
+    positions, net = relevant[pairs.first[net != 0]], net[net != 0]
+    value_keys, values = keys.take(positions), values.take(indices(positions))
+    new_counts = longs(counts.get_many(value_keys, values)) + net
+    kept, removed = np.flatnonzero(new_counts), np.flatnonzero(new_counts == 0)
+    counts.put_many(value_keys.take(kept), values.take(indices(kept)), new_counts[kept])
+    counts.remove_many(value_keys.take(removed), values.take(indices(removed)))
+    return keys.codes[positions], values, new_counts
 
 
 def _left(each: Keys, counts: Any, at: Numbers) -> tuple[Numbers, Any]:
-    """Returns all values that some of the keys have, and of each the number of its key."""
+    """Returns all values of some keys, and the number of each value's key."""
     entries = counts.items_many(each.take(at))
     values, count = entries.flatten().flatten()
-    there = np.flatnonzero(longs(count) > 0)
-    return at[np.asarray(pc.list_parent_indices(entries))[there]], values.take(indices(there))
+    present = np.flatnonzero(longs(count) > 0)
+    return at[np.asarray(pc.list_parent_indices(entries))[present]], values.take(indices(present))
 
 
 def retracting(kind: str, column: TypeInformation | None) -> Retracting | None:
-    """Returns what does an aggregation of a changelog; None if what came cannot be taken back from it.
+    """Returns the accumulator of an aggregation of a changelog; None if the aggregation cannot retract records.
 
     Args:
-        kind: As of `Aggregate`.
-        column: Type of what is aggregated, numbers where it is a sum or a mean; None for records.
+        kind: The kind of the `Aggregate`.
+        column: Type of the column, which has numbers for a sum or a mean; None if records are aggregated.
     """
     if kind == "count":
         return RetractingCount()
     if column is not None and kind in ("min", "max"):
-        told_apart = isinstance(column, DecimalType) or column.ddl() in KEY_ATOMS
-        return RetractingExtreme(column, kind) if told_apart else None
+        distinguishable = isinstance(column, DecimalType) or column.ddl() in KEY_ATOMS
+        return RetractingExtreme(column, kind) if distinguishable else None
     if column is None or kind not in ("sum", "avg") or Sum(column).result == DOUBLE:
         return None
     return RetractingSum(column) if kind == "sum" else RetractingMean(column)

@@ -1,7 +1,7 @@
-"""`window(EventTimeSessionWindows...).aggregate({...})`: what the records of a key come to in each of its sessions.
+"""`window(EventTimeSessionWindows...).aggregate({...})`: the aggregates of a key's records in each of its sessions.
 
-Results are those of Flink's merging windows. A session's aggregates stand in a namespace that stays the same while it
-grows, so that a record moves nothing but the end of its session; only where sessions become one are parts combined.
+Results are those of Flink's merging windows. A session's aggregates are stored in a namespace that stays the same while
+the session grows. So a record moves only the end of its session; parts are combined only when sessions become one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,17 +29,17 @@ _SESSION = StructType(("start_ms", "end_ms", "namespace"), (Types.LONG(), Types.
 
 
 class SessionAggregation(WindowedAggregation):
-    """Keeps aggregates per key and session; gives one row of each when the watermark passes the session's last ms.
+    """Keeps aggregates per key and session; gives one row for each when the watermark passes the session's last ms.
 
     Args:
         key: The key columns that the rows have.
-        assigner: The sessions' gap.
-        aggregates: By the name of the result.
-        columns: Of the records.
-        late_data: Where records go that are late and touch no session that is open; None if they are dropped.
+        assigner: Has the gap of the sessions.
+        aggregates: The aggregates by the name of the result.
+        columns: Columns of the records.
+        late_data: Side output for late records that touch no open session; None if they are dropped.
 
     Raises:
-        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of another column.
+        JobDefinitionError: An aggregate is not possible with these columns, or has the name of another column.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SessionAggregation(WindowedAggregation):
         self._sessions = runtime_context.get_list_state(self.kept(ListStateDescriptor(_SESSIONS, _SESSION)))
 
     def layout_of(self, descriptor: StateDescriptor) -> Layout:
-        # Nearly each session has a namespace of its own.
+        # Nearly every session has a namespace of its own.
         return Layout.COLUMNS if descriptor.name == _SESSIONS else Layout.PLACES
 
     def _reach(self, earliest: int, latest: int) -> tuple[int, int]:
@@ -73,18 +73,18 @@ class SessionAggregation(WindowedAggregation):
         records = np.flatnonzero(~late)
         if len(records):
             spans = Spans(keys.codes[records], times[records], times[records] + self._gap)
-            found = joined(stored.spans, spans, self._gap)
-            groups = _Groups.of(found, stored, spans, keys)
-            self._add(groups, found, keys, batch, records)
-            self._move_timers(groups, found, stored, ctx.timer_service())
-            self._put(groups, found, stored, keys.distinct)
+            grouped = joined(stored.spans, spans, self._gap)
+            groups = _Groups.of(grouped, stored, spans, keys)
+            self._add(groups, grouped, keys, batch, records)
+            self._move_timers(groups, grouped, stored, ctx.timer_service())
+            self._put(groups, grouped, stored, keys.distinct)
         return self._late(batch, times, late, ctx)
 
     def _too_late(self, keys: Keys, times: Numbers, stored: Spans, over: int) -> Flags:
-        """Returns which records are in no session: theirs would be over, and they touch none that is open.
+        """Returns flags of the records that are in no session: their session would be over, and they touch no open one.
 
-        Records come in order of time. So one that is taken opens its session to those behind it, and the others of an
-        epoch, which are not late, are not there yet.
+        Records come in order of time. So an accepted late record can extend its session for later late records. The
+        other records of the epoch, which are not late, come after all late ones.
         """
         late: Flags = times + (self._gap - 1) <= over
         positions = np.flatnonzero(late)
@@ -94,7 +94,7 @@ class SessionAggregation(WindowedAggregation):
         return late
 
     def _add(self, groups: "_Groups", found: Grouped, keys: Keys, batch: pa.RecordBatch, records: Numbers) -> None:
-        """Adds records to their groups; then makes one of the groups that are one session now."""
+        """Adds records to their groups; then merges groups that are now one session."""
         needed = batch.select(self._aggregates.inputs)
         if len(records) < batch.num_rows and needed.num_columns:
             needed = needed.take(indices(records))
@@ -102,27 +102,27 @@ class SessionAggregation(WindowedAggregation):
         several = np.flatnonzero(found.counts[found.sessions] > 1)
         if len(several):
             holders = groups.holders[found.sessions[several]]
-            gone = several[several != holders]
-            self._aggregates.merge(groups.keys.take(several), groups.keys.take(holders), groups.keys.take(gone))
+            merged = several[several != holders]
+            self._aggregates.merge(groups.keys.take(several), groups.keys.take(holders), groups.keys.take(merged))
 
     def _move_timers(self, groups: "_Groups", found: Grouped, stored: "_Stored", timers: Any) -> None:
-        """Sessions that are merged, or last longer, lose their timers; those that are new, or last longer, get one."""
+        """Deletes timers of merged sessions, registers those of new ones, moves those of sessions that last longer."""
         ends = np.full(len(found.sessions), -1)
-        was = found.stored >= 0
-        ends[was] = stored.spans.ends[found.stored[was]]
+        existed = found.stored >= 0
+        ends[existed] = stored.spans.ends[found.stored[existed]]
         wanted = found.ends[found.sessions]
         holds = np.zeros(len(found.sessions), bool)
         holds[groups.holders] = True
-        stays = holds & was & (ends == wanted)
-        for which, at, change in (
-            (was & ~stays, ends, timers.delete_event_time_timers),
+        stays = holds & existed & (ends == wanted)
+        for flags, times, update in (
+            (existed & ~stays, ends, timers.delete_event_time_timers),
             (holds & ~stays, wanted, timers.register_event_time_timers),
         ):
-            positions = np.flatnonzero(which)
-            change(groups.keys.take(positions), pa.array(at[positions] - 1))
+            positions = np.flatnonzero(flags)
+            update(groups.keys.take(positions), pa.array(times[positions] - 1))
 
     def _put(self, groups: "_Groups", found: Grouped, stored: "_Stored", each: Keys) -> None:
-        """Replaces the lists of the keys that have another session now than before."""
+        """Replaces the lists of the keys whose sessions changed."""
         before = found.stored[groups.holders]
         same = (before >= 0) & (found.counts == 1)
         same[same] = (stored.spans.starts[before[same]] == found.starts[same]) & (
@@ -136,7 +136,7 @@ class SessionAggregation(WindowedAggregation):
         self._put_lists(each, np.flatnonzero(changed), spans, texts)
 
     def _put_lists(self, each: Keys, codes: Numbers, spans: Spans, namespaces: Any) -> None:
-        """Replaces the lists of some keys by these sessions, which stand in order of the keys."""
+        """Replaces the lists of some keys by these sessions, which are in the order of the keys."""
         counts = np.bincount(spans.codes, minlength=len(each))[codes]
         values = pa.StructArray.from_arrays(
             [pa.array(spans.starts), pa.array(spans.ends), namespaces], names=list(_SESSION.names)
@@ -151,21 +151,21 @@ class SessionAggregation(WindowedAggregation):
         each, ends = windows.own, np.asarray(windows.times) + 1
         stored = _Stored.of(self._sessions.get_many(each))
         namespaces = checked_texts(windows).take(indices(windows.spaces))
-        at = stored.positions(windows.of_own, ends, namespaces)
-        there = np.flatnonzero(at >= 0)
+        positions = stored.positions(windows.of_own, ends, namespaces)
+        present = np.flatnonzero(positions >= 0)
         stays = np.ones(len(stored.spans.codes), bool)
-        stays[at[there]] = False
+        stays[positions[present]] = False
         rest = np.flatnonzero(stays)
         self._put_lists(each, np.arange(len(each)), stored.spans.take(rest), stored.namespaces.take(indices(rest)))
-        return self._rows(windows.take(there), stored.spans.starts[at[there]], ctx)
+        return self._rows(windows.take(present), stored.spans.starts[positions[present]], ctx)
 
 
 class _Stored(NamedTuple):
-    """The open sessions of some keys, in order of the keys, and of a key in that of time.
+    """The stored open sessions of some keys, in order of key and time.
 
     Attributes:
-        spans: What time they take, by the number of the key.
-        namespaces: Where their aggregates stand, one text each.
+        spans: Start and end of each session, with the number of its key.
+        namespaces: The namespace of each session's aggregates, as text.
     """
 
     spans: Spans
@@ -179,26 +179,28 @@ class _Stored(NamedTuple):
         return cls(Spans(codes, np.asarray(starts), np.asarray(ends)), namespaces)
 
     def positions(self, codes: Numbers, ends: Numbers, namespaces: Any) -> Numbers:
-        """Returns where the session of each key, end and namespace stands, -1 where there is none."""
+        """Returns the position of the session with each key, end and namespace; -1 if there is none."""
         columns = [np.concatenate(pair) for pair in ((self.spans.codes, codes), (self.spans.ends, ends))]
         size = len(self.spans.codes)
-        numbers = Keys([indices(column) for column in columns], lambda _: []).codes  # no two of a key end together
+        # No two sessions of a key have the same end.
+        numbers = Keys([indices(column) for column in columns], lambda _: []).codes
         positions = np.full(int(numbers.max(initial=-1)) + 1, -1)
         positions[numbers[:size]] = np.arange(size)
-        found = positions[numbers[size:]]
-        there = np.flatnonzero(found >= 0)
-        same = pc.equal(self.namespaces.take(indices(found[there])), namespaces.take(indices(there)))
-        found[there[~np.asarray(same)]] = -1
-        return found
+        matches = positions[numbers[size:]]
+        present = np.flatnonzero(matches >= 0)
+        same = pc.equal(self.namespaces.take(indices(matches[present])), namespaces.take(indices(present)))
+        matches[present[~np.asarray(same)]] = -1
+        return matches
 
 
 class _Groups(NamedTuple):
-    """Where groups of records are kept.
+    """The namespaces in which groups of records are kept.
 
     Attributes:
-        keys: One per group, with its namespace.
-        texts: The namespaces, one text each.
-        holders: Of each session the group whose namespace it keeps: the first that was there before, if any was.
+        keys: The key of each group, with its namespace.
+        texts: The namespace of each group, as text.
+        holders: For each session the group with the namespace that it keeps: its first stored group, or its first group
+            if none is stored.
     """
 
     keys: NamespacedKeys
@@ -207,16 +209,16 @@ class _Groups(NamedTuple):
 
     @classmethod
     def of(cls, found: Grouped, stored: _Stored, records: Spans, keys: Keys) -> "_Groups":
-        was = found.stored >= 0
-        new = np.flatnonzero(~was)
-        first = texts_of(records.starts[found.first[new]], records.ends[found.last[new]])
-        known = stored.namespaces.take(indices(found.stored[was]))
-        order = np.argsort(np.concatenate([np.flatnonzero(was), new]))
-        texts = pa.concat_arrays([known, first]).take(indices(order))
+        existed = found.stored >= 0
+        new = np.flatnonzero(~existed)
+        new_texts = texts_of(records.starts[found.first[new]], records.ends[found.last[new]])
+        stored_texts = stored.namespaces.take(indices(found.stored[existed]))
+        order = np.argsort(np.concatenate([np.flatnonzero(existed), new]))
+        texts = pa.concat_arrays([stored_texts, new_texts]).take(indices(order))
         holders = np.cumsum(found.counts) - found.counts
-        # Only the first group of a session can be new: records begin one only in front of all that was there.
-        holders += ~was[holders] & (found.counts > 1)
-        columns = [indices(found.codes[found.sessions]), indices(np.arange(len(was)))]
+        # Only the first group of a session can be new: it has the records before all stored sessions.
+        holders += ~existed[holders] & (found.counts > 1)
+        columns = [indices(found.codes[found.sessions]), indices(np.arange(len(existed)))]
         return cls(NamespacedKeys(columns, keys.distinct, texts.to_pylist()), texts, holders)
 
 

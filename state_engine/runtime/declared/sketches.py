@@ -1,10 +1,10 @@
-"""Aggregations that estimate, from a sketch per key: how many different values there were, and quantiles of numbers.
+"""Aggregations that estimate with a sketch per key: the number of distinct values, and quantiles of numbers.
 
-A sketch is a short summary of many values, kept as the bytes that Apache DataSketches writes: other engines that have
-the library read them, Spark SQL among them (docs/formats/sketches.md).
+A sketch is a short summary of many values, kept as the bytes that Apache DataSketches writes. Other engines that have
+the library can read them, among them Spark SQL (docs/formats/sketches.md).
 
-A batch is brought into the order of its keys by Arrow and NumPy. Then there is one sketch at a time per key; of
-distinct values the library takes one per call, so these are told apart before.
+Arrow and NumPy sort a batch by key; then each key's sketch is updated in turn. For distinct counts the library takes
+one value per call, so duplicates are removed first.
 """
 
 from abc import abstractmethod
@@ -28,35 +28,35 @@ _K = 200  # what Spark's kll_sketch_agg_double makes by default
 
 
 class Sketched(Folded):
-    """An aggregation that keeps a sketch of each key that has had a value."""
+    """An aggregation that keeps a sketch for each key that has had a value."""
 
     def __init__(self) -> None:
         self.parts = {"sketch": BINARY}
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
         sketches = stored[0].to_pylist()
-        for code, own in self.by_key(keys.codes, values):
-            sketches[code] = self.updated(sketches[code], own)
+        for code, key_values in self.by_key(keys.codes, values):
+            sketches[code] = self.updated(sketches[code], key_values)
         return [pa.array(sketches, pa.binary())]
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
-        """Returns the parts of each distinct key, made of the parts of several groups of records.
+        """Returns the parts of each distinct key, merged from the parts of several groups of records.
 
         Args:
-            keys: Of the groups.
+            keys: Keys of the groups.
             parts: The parts of each group, in the order of `keys`; null where it had no values.
         """
-        there = np.flatnonzero(np.asarray(pc.is_valid(parts[0])))
-        order, runs = _runs(keys.codes[there])
-        found: list[bytes | None] = [None] * len(keys.distinct)
-        sketches = parts[0].take(indices(there[order])).to_pylist()
+        filled = np.flatnonzero(np.asarray(pc.is_valid(parts[0])))
+        order, runs = _runs(keys.codes[filled])
+        united: list[bytes | None] = [None] * len(keys.distinct)
+        sketches = parts[0].take(indices(filled[order])).to_pylist()
         for code, start, end in runs:
-            found[code] = sketches[start] if end - start == 1 else self.united(sketches[start:end])
-        return [pa.array(found, pa.binary())]
+            united[code] = sketches[start] if end - start == 1 else self.united(sketches[start:end])
+        return [pa.array(united, pa.binary())]
 
     @abstractmethod
     def by_key(self, codes: Numbers, values: Any) -> Iterator[tuple[int, Any]]:
-        """Yields the number of each key with values, and these, as `updated` takes them.
+        """Yields the number of each key that has values, and its values in the form that `updated` takes.
 
         Args:
             codes: The number of each record's key.
@@ -65,27 +65,27 @@ class Sketched(Folded):
 
     @abstractmethod
     def updated(self, stored: bytes | None, values: Any) -> bytes:
-        """Returns a sketch with further values in it; a new one of nothing stored."""
+        """Returns a sketch with the values added; a new sketch if nothing was stored."""
 
     @abstractmethod
     def united(self, sketches: list[bytes]) -> bytes:
-        """Returns a sketch of the values of several ones."""
+        """Returns a sketch of the values of several sketches."""
 
 
 class DistinctCount(Sketched):
-    """How many different values there were, by HyperLogLog.
+    """The estimated number of distinct values, by HyperLogLog.
 
-    Values are hashed as Spark's `hll_sketch_agg` does: integers of all sizes as 64 bits, strings as UTF-8. To these
-    come booleans as 0 and 1, dates as days and timestamps as microseconds since 1970, floating-point numbers as doubles
-    (both zeros are one, and so is every NaN), decimals as their digits with all places behind the point.
+    Values are hashed as Spark's `hll_sketch_agg` does: integers of all sizes as 64 bits, strings as UTF-8. Also
+    supported: booleans as 0 and 1, dates as days and timestamps as microseconds since 1970, floating-point numbers as
+    doubles (both zeros are one value, and all NaNs are one), and decimals as text with all decimal places.
     """
 
     result = LONG
 
     def by_key(self, codes: Numbers, values: Any) -> Iterator[tuple[int, Any]]:
-        there = np.flatnonzero(np.asarray(pc.is_valid(values)))
-        codes, values = codes[there], values.drop_null()
-        # In the order of their first records: the estimate depends on it, and so not on where batches are cut.
+        valid = np.flatnonzero(np.asarray(pc.is_valid(values)))
+        codes, values = codes[valid], values.drop_null()
+        # In order of first records: the estimate depends on the order, and this order does not depend on batches.
         first = np.sort(Keys([indices(codes), values], lambda _: []).first)
         order, runs = _runs(codes[first])
         hashed = _hashed(values.take(indices(first[order])))
@@ -109,7 +109,7 @@ class DistinctCount(Sketched):
 
 
 class Quantile(Sketched):
-    """The number below or at which a share of all numbers lies, by KLL; NaN is no number.
+    """The number at or below which a given share of all numbers is, estimated by KLL; NaN is ignored.
 
     Args:
         q: The share, 0 to 1. The sketch does not depend on it.
@@ -122,9 +122,9 @@ class Quantile(Sketched):
         self._q = q
 
     def by_key(self, codes: Numbers, values: Any) -> Iterator[tuple[int, Any]]:
-        there = np.asarray(pc.is_valid(values))
-        codes, numbers = codes[there], np.asarray(as_doubles(values.drop_null()))
-        real = ~np.isnan(numbers)  # an empty sketch, which the library would keep of NaN alone, is refused by Spark
+        valid = np.asarray(pc.is_valid(values))
+        codes, numbers = codes[valid], np.asarray(as_doubles(values.drop_null()))
+        real = ~np.isnan(numbers)  # NaN alone would make an empty sketch, which Spark refuses
         codes, numbers = codes[real], numbers[real]
         order, runs = _runs(codes)
         ordered = numbers[order]
@@ -146,13 +146,13 @@ class Quantile(Sketched):
 
     def _of(self, stored: bytes) -> float:
         sketch = kll_doubles_sketch.deserialize(stored)
-        if self._q in (0, 1):  # the ends are known exactly, beside the numbers that were drawn
+        if self._q in (0, 1):  # the sketch has the exact minimum and maximum besides its samples
             return float(sketch.get_min_value() if self._q == 0 else sketch.get_max_value())
         return float(sketch.get_quantile(self._q, True))
 
 
 def _runs(codes: Numbers) -> tuple[Numbers, list[tuple[int, int, int]]]:
-    """Returns an order by number that keeps that of equal ones; and where in it each number begins and ends."""
+    """Returns a stable order by number, and for each number where it begins and ends in that order."""
     order = order_of(codes)
     ordered = codes[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -161,7 +161,7 @@ def _runs(codes: Numbers) -> tuple[Numbers, list[tuple[int, int, int]]]:
 
 
 def _hashed(values: Any) -> list[Any]:
-    """Returns values as what the library hashes: integers of 64 bits, doubles, or text."""
+    """Returns values in the form that the library hashes: 64-bit integers, doubles, or text."""
     type_ = values.type
     if pa.types.is_decimal(type_):
         return [format(one, "f") for one in values.to_pylist()]

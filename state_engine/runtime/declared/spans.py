@@ -1,4 +1,4 @@
-"""Spans of time per key, and which of them overlap or touch: what sessions are made of, as columns."""
+"""Spans of time per key, as columns, and which of them overlap or touch: the basis of sessions."""
 
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ class Spans(NamedTuple):
 
     Attributes:
         codes: Number of the key, from 0.
-        starts: In ms.
-        ends: The first ms behind each.
+        starts: Start in ms.
+        ends: End in ms: the first ms after the span.
     """
 
     codes: Numbers
@@ -27,16 +27,16 @@ class Spans(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """Sessions of keys, in order of keys and time, and the groups of records of which each is made, in their order.
+    """Sessions of keys, in order of key and time, and the groups of records that form them, in their order.
 
-    A group is a session that was there with the records behind it, or records in front of all sessions that were there.
+    A group is a stored session with the records after it, or the records before all stored sessions.
 
     Attributes:
-        codes, starts, ends: As of `Spans`, per session.
-        counts: How many groups each session has.
-        sessions: Of each group its session.
-        stored: Of each group the position of the session that was there, -1 if it has only records.
-        first, last: Positions of the first and the last record of each group; of no use where it has none.
+        codes, starts, ends: As in `Spans`, per session.
+        counts: The number of groups in each session.
+        sessions: The session of each group.
+        stored: The position of each group's stored session; -1 if the group has only records.
+        first, last: Positions of the first and the last record of each group; meaningless for a group without records.
         record_groups: The group of each record.
     """
 
@@ -52,15 +52,15 @@ class Grouped(NamedTuple):
 
 
 def joined(stored: Spans, records: Spans, gap: int) -> Grouped:
-    """Returns the sessions that come of some that were there, and of records.
+    """Returns the sessions that result from stored sessions and new records.
 
-    The order of groups is that in which a record after the other, in order of time, would have joined the sessions: one
-    that was there comes in front of the first record that touches it, and the earlier one of two comes first.
+    The order of groups is the order in which the records, one by one in order of time, would have joined the sessions.
+    A stored session comes before the first record that touches it, and the earlier of two stored sessions comes first.
 
     Args:
-        stored: Sessions that do not touch each other.
-        records: In order of time within a key, each as long as the gap.
-        gap: In ms.
+        stored: Stored sessions, which do not touch each other.
+        records: Spans of the records, in order of time within a key, each as long as the gap.
+        gap: The gap in ms.
     """
     size = len(stored.codes)
     every = Spans(*(np.concatenate(pair) for pair in zip(stored, records, strict=True)))
@@ -69,8 +69,8 @@ def joined(stored: Spans, records: Spans, gap: int) -> Grouped:
     sessions = np.empty(len(order), np.int64)
     sessions[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(order)))
     touching = every.starts.copy()
-    touching[:size] -= gap  # a session is touched by the first record at this time, or behind it
-    order = order_of(touching, sessions)  # stable: of the same time, those that were there come first
+    touching[:size] -= gap  # a record at or after this time may touch the session
+    order = order_of(touching, sessions)  # stable: at the same time, stored sessions come first
     opens = np.append(True, np.diff(sessions[order]) > 0) | (order < size)
     begins = np.flatnonzero(opens)
     groups = np.empty(len(order), np.int64)
@@ -89,12 +89,12 @@ def joined(stored: Spans, records: Spans, gap: int) -> Grouped:
 
 
 def touched(stored: Spans, records: Spans, gap: int) -> Flags:
-    """Returns which records are in a session that was there, or in one that an earlier record has joined.
+    """Returns flags of the records that are in a stored session, directly or through an earlier record.
 
     Args:
-        stored: As of `joined`, in order of keys and time.
-        records: As of `joined`.
-        gap: In ms.
+        stored: As in `joined`, in order of key and time.
+        records: As in `joined`.
+        gap: The gap in ms.
     """
     size, count = len(stored.codes), len(records.codes)
     codes = np.concatenate([stored.codes, records.codes])
@@ -104,30 +104,28 @@ def touched(stored: Spans, records: Spans, gap: int) -> Flags:
     last = np.empty(size + count, np.int64)
     last[order] = before
     last = last[size:]
-    there = last >= 0
-    there[there] = (stored.codes[last[there]] == records.codes[there]) & (
-        stored.ends[last[there]] >= records.starts[there]
-    )
+    hits = last >= 0
+    hits[hits] = (stored.codes[last[hits]] == records.codes[hits]) & (stored.ends[last[hits]] >= records.starts[hits])
     order = order_of(records.starts, records.codes)
     ordered = records.take(order)
     runs = np.cumsum(_begins(ordered)) - 1
-    so_far = np.cumsum(there[order])
+    hit_counts = np.cumsum(hits[order])
     first = np.flatnonzero(np.diff(runs, prepend=-1))
-    earlier = np.append(0, so_far)[first]  # in runs in front of this one
+    earlier = np.append(0, hit_counts)[first]  # in the runs before this one
     result = np.empty(count, bool)
-    result[order] = so_far > earlier[runs]
+    result[order] = hit_counts > earlier[runs]
     return result
 
 
 def _begins(spans: Spans) -> Flags:
-    """Returns which spans, in order of key and start, are touched by none before them."""
+    """Returns flags of the spans, in order of key and start, that no earlier span touches."""
     begins = np.append(True, np.diff(spans.codes) > 0)[: len(spans.codes)]
     begins[1:] |= spans.starts[1:] > _latest(spans)[:-1]
     return begins
 
 
 def _latest(spans: Spans) -> Numbers:
-    """Returns the latest end of each span's key up to it; keys stand in order."""
+    """Returns for each span the latest end of its key so far; the spans are in order of their keys."""
     if not len(spans.codes):
         return spans.ends
     least, most = int(spans.ends.min()), int(spans.ends.max())
@@ -135,7 +133,7 @@ def _latest(spans: Spans) -> Numbers:
     if width * (int(spans.codes[-1]) + 1) < 1 << 63:
         shifts = spans.codes * width - least
         return np.maximum.accumulate(spans.ends + shifts) - shifts
-    # So many keys over so many years have no room side by side in 64 bits: their ends' ranks have.
+    # This number of keys over this range of times does not fit into 64 bits; the ranks of the ends do.
     distinct, ranks = np.unique(spans.ends, return_inverse=True)
     shifts = spans.codes * len(distinct)
     return distinct[np.maximum.accumulate(ranks + shifts) - shifts]

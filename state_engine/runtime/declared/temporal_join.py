@@ -1,4 +1,4 @@
-"""`temporal_join`: records of one stream, each with what another stream said of its key at its time."""
+"""`temporal_join`: each record of one stream with the version of its key in another stream at the record's time."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -15,24 +15,24 @@ from state_engine.runtime.two_inputs import KeyedInput
 
 TemporalJoinType = Literal["inner", "left"]
 _JOIN_TYPES: dict[str, int] = {"inner": 0, "left": 1}
-_LAST = int(np.iinfo(np.int64).max)  # the watermark behind the end of the input
+_LAST = int(np.iinfo(np.int64).max)  # the watermark after the end of the input
 
 
 class TemporalJoin(Join, FiresTogether):
     """Gives each record of the first stream with the version of its key that was valid at its time.
 
-    The records of the second stream are versions: one is valid from its time on, until that of the next one of its key.
-    A record waits until the watermark passes its time, for by then all versions up to it are known. Of a key's versions
-    the newest that the watermark has passed is kept, and all behind it.
+    The records of the second stream are versions. A version is valid from its time until the time of the key's next
+    version. A record waits until the watermark passes its time; by then all versions up to it are known. For each key,
+    the newest version that the watermark has passed is kept, and all later ones.
 
     Args:
         first: The first stream, as it is keyed.
-        second: The versions.
-        how: `inner`, or `left` if records without a version are given, too.
-        late_data: Where late records of the first stream go; None if they are dropped.
+        second: The stream of versions.
+        how: `inner`, or `left` if records without a version are also given.
+        late_data: Side output for late records of the first stream; None if they are dropped.
 
     Raises:
-        JobDefinitionError: `how` is none of these, or what `Join` raises.
+        JobDefinitionError: `how` is not allowed, or `Join` raises it.
     """
 
     verb = "temporal_join"
@@ -51,49 +51,49 @@ class TemporalJoin(Join, FiresTogether):
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
         times, each, timers = event_times(keys), keys.distinct, ctx.timer_service()
-        over = timers.current_watermark()
+        watermark = timers.current_watermark()
         one, other = self.sides
         positions = one.positions(batch)
-        late = times[positions] <= over
+        late = times[positions] <= watermark
         waiting = one.records(keys, batch, one.joinable(batch, positions[~late]))
         versions = other.records(keys, batch, other.joinable(batch, other.positions(batch)))
         one.keep(each, waiting)
         other.keep(each, versions)
-        # A late version is valid for records that still wait: it only has to be looked at once more.
+        # A late version is valid for records that still wait; it only needs one more timer.
         _look_again(each, waiting.codes, waiting.times, timers)
-        _look_again(each, versions.codes, np.maximum(versions.times, min(over + 1, _LAST)), timers)
+        _look_again(each, versions.codes, np.maximum(versions.times, min(watermark + 1, _LAST)), timers)
         return self.late(self._late_data, one, keys, batch, positions[late])
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
-        for some in some_at_once(keys):
-            yield from self._give(some, ctx)
+        for some_keys in some_at_once(keys):
+            yield from self._give(some_keys, ctx)
 
     def _give(self, each: Keys, ctx: Any) -> Iterator[Any]:
-        """Yields the records of some keys whose time has come; forgets what is not needed any more."""
+        """Yields the due records of some keys; removes records and versions that are not needed any more."""
         timers = ctx.timer_service()
-        over = timers.current_watermark()
+        watermark = timers.current_watermark()
         waiting, versions = (side.stored(each) for side in self.sides)
-        order = Order(versions, [waiting.times, np.array([over])])
-        due = waiting.times <= over
+        order = Order(versions, [waiting.times, np.array([watermark])])
+        due = waiting.times <= watermark
         yield from self._versioned(waiting.take(np.flatnonzero(due)), versions, order, each, ctx)
-        self._forget(each, waiting, due, versions, order, over)
+        self._forget(each, waiting, due, versions, order, watermark)
         _look_again(each, waiting.codes[~due], waiting.times[~due], timers)
-        to_come = versions.times > over
+        to_come = versions.times > watermark
         _look_again(each, versions.codes[to_come], versions.times[to_come], timers)
 
     def _versioned(self, records: Records, versions: Records, order: Order, each: Keys, ctx: Any) -> Iterator[Any]:
-        """Yields records with their versions, then, if they are given, those that have none."""
-        found = _valid_at(order, versions, records.codes, records.times)
-        with_version = np.flatnonzero(found >= 0)
-        known = records.take(with_version)
-        rows = self.rows(known.rows, versions.rows.take(indices(found[with_version])))
-        yield ctx.timed(rows, pa.array(known.times))
+        """Yields records with their versions; then, for a left join, records without a version."""
+        version_positions = _valid_at(order, versions, records.codes, records.times)
+        with_version = np.flatnonzero(version_positions >= 0)
+        matched = records.take(with_version)
+        rows = self.rows(matched.rows, versions.rows.take(indices(version_positions[with_version])))
+        yield ctx.timed(rows, pa.array(matched.times))
         if self.sides[0].keeps_unmatched:
-            alone = records.take(np.flatnonzero(found < 0))
+            alone = records.take(np.flatnonzero(version_positions < 0))
             yield ctx.timed(self.alone(self.sides[0], alone, each), pa.array(alone.times))
 
     def _forget(self, each: Keys, waiting: Records, due: Any, versions: Records, order: Order, over: int) -> None:
-        """Takes away the records that were given, and the versions that no record asks for any more."""
+        """Removes the records that were given, and the versions that no record needs any more."""
         one, other = self.sides
         touched = np.zeros(len(each), bool)
         touched[waiting.codes[due]] = True
@@ -107,12 +107,12 @@ class TemporalJoin(Join, FiresTogether):
 
 
 def _valid_at(order: Order, versions: Records, codes: Numbers, times: Numbers) -> Numbers:
-    """Returns the position of each key's newest version at a time, of several the one that came last; -1 for none."""
+    """Returns the position of each key's newest version at a time (of equal times, the last to come); -1 for none."""
     before = order.behind(codes, times) - 1
     if not len(order.positions):
         return before
-    found = order.positions[before]  # of -1 the last one, which is of another key or later
-    return np.where((before >= 0) & (versions.codes[found] == codes), found, -1)
+    positions = order.positions[before]  # for -1 it is the last one, which is of another key or later
+    return np.where((before >= 0) & (versions.codes[positions] == codes), positions, -1)
 
 
 def _look_again(each: Keys, codes: Numbers, times: Numbers, timers: Any) -> None:

@@ -1,4 +1,4 @@
-"""`KeyedStream.top_n`: what changes among the first records of each key."""
+"""`KeyedStream.top_n`: the changes among the first `n` records of each key."""
 
 from typing import Any, NamedTuple
 
@@ -20,22 +20,22 @@ RANK = "rank"
 
 
 class TopN(Declared):
-    """Keeps the first records of each key by a column, and gives what changes among them: a row per rank that did.
+    """Keeps the first records of each key by a column, and gives the changes among them as a changelog of ranks.
 
-    A state that was written for a larger `n`, or another column, is brought into order with the next record of its key.
+    State that was written for a larger `n`, or for another column, is reordered with the next record of its key.
 
     Args:
-        columns: Of the records.
-        n: How many records of a key.
+        columns: Columns of the records.
+        n: The number of records to keep per key.
         by: The column; null is less than all of its values, NaN is larger than all numbers.
-        descending: Whether the largest value comes first. Of equal ones the earlier record does.
-        ttl: How long the first records of a key are kept since they last changed; None for ever.
+        descending: Whether the largest value comes first. Of equal values, the earlier record comes first.
+        ttl: How long the first records of a key are kept after they last changed; None for ever.
 
     Attributes:
-        output: Columns of the rows: those of the records, the rank, and what became of it.
+        output: Columns of the rows: those of the records, the rank, and the kind of the row.
 
     Raises:
-        JobDefinitionError: There are no such first records, or a column has the name of one that is added.
+        JobDefinitionError: `n` or `by` is not possible, or a column has the name of a column that is added.
     """
 
     verb = "top_n"
@@ -79,14 +79,14 @@ class TopN(Declared):
         return self._changes(keys, rows, change, ctx)
 
     def _put(self, each: Keys, rows: Any, top: "_Top", touched: Flags, wanted: Any) -> None:
-        """Replaces the lists of the keys whose first records are others now."""
+        """Replaces the lists of the keys whose first records changed."""
         offsets: Any = pa.array(np.concatenate([[0], np.cumsum(top.counts[touched])]), pa.int32())
         values = rows.take(indices(top.positions[touched[top.codes]]))
         lists = pa.ListArray.from_arrays(offsets, values, type=wanted)
         self._top.put_many(each.take(np.flatnonzero(touched)), lists)
 
     def _changes(self, keys: Keys, rows: Any, change: "_Change", ctx: Any) -> Any:
-        """Returns the rows, by key, rank and op."""
+        """Returns the changelog rows, in order of key, rank and op."""
         in_order = order_of(change.ops, change.ranks, change.codes)
         columns = rows.take(indices(change.positions[in_order])).flatten()
         ranks = pa.array(change.ranks[in_order] + 1)
@@ -101,10 +101,10 @@ class _Top(NamedTuple):
     """The first rows of each key, by key and rank.
 
     Attributes:
-        positions: Of the rows.
-        codes: Of their keys.
-        ranks: From 0.
-        counts: How many each key has.
+        positions: Positions of the rows.
+        codes: Numbers of their keys.
+        ranks: Their ranks, from 0.
+        counts: Number of rows of each key.
     """
 
     positions: Numbers
@@ -114,7 +114,7 @@ class _Top(NamedTuple):
 
 
 def _ranked(codes: Numbers, order: Numbers, keys: int, n: int) -> _Top:
-    """Returns the first `n` of each key; of equal ones those that stand in front."""
+    """Returns the first `n` rows of each key; of equal rows, the earlier ones come first."""
     positions = order_of(order, codes)
     counts = np.bincount(codes, minlength=keys).astype(np.int64)
     ranks = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -124,14 +124,14 @@ def _ranked(codes: Numbers, order: Numbers, keys: int, n: int) -> _Top:
 
 
 class _Change(NamedTuple):
-    """What became of the ranks that changed, in no order.
+    """The changelog rows for the ranks that changed, in no order.
 
     Attributes:
-        positions: Of the rows that are given.
-        codes: Of their keys.
-        ranks: From 0.
-        ops: What became of them, as positions in `OPS`.
-        touched: The keys whose first records are others, also where these are the same in all columns.
+        positions: Positions of the rows that are given.
+        codes: Numbers of their keys.
+        ranks: Their ranks, from 0.
+        ops: Their kinds, as positions in `OPS`.
+        touched: Flags of the keys with other first records than before, even if these are the same in all columns.
     """
 
     positions: Numbers
@@ -142,7 +142,7 @@ class _Change(NamedTuple):
 
     @classmethod
     def of(cls, rows: Any, top: _Top, before: Numbers) -> "_Change":
-        """Compares with what was stored: the rows in front, so many of each key, in order of their rank."""
+        """Compares with the stored rows: they come first in `rows`, `before[code]` of each key, in order of rank."""
         starts = np.cumsum(before) - before
         had = top.ranks < before[top.codes]
         old = starts[top.codes] + top.ranks

@@ -1,4 +1,4 @@
-"""What declared aggregates of windows have in common: which records can be in one, and the rows that windows give."""
+"""The base of declared aggregates of windows: which records can be in a window, and the rows of windows."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -27,30 +27,30 @@ from state_engine.serialization.types import to_arrow
 START, END = "window_start", "window_end"
 SERIALIZER = TimeWindowSerializer()
 _TEXT = r"^-?\d+/-?\d+$"
-"""What it writes."""
+"""The form of the texts that it writes."""
 _BOUND = Types.INSTANT()
 _LEAST, _LARGEST = (
     (bound.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     for bound in (datetime.min, datetime.max)
-)  # ms: what a timestamp can be that Python reads
+)  # ms: the range of timestamps that Python can read
 
 
 class WindowedAggregation(FiresTogether):
-    """Keeps aggregates per key and window; gives one row of each when the watermark passes the window's last ms.
+    """Keeps aggregates per key and window; gives one row for each when the watermark passes the window's last ms.
 
     Args:
         key: The key columns that the rows have.
-        assigner: Which windows a record is in.
-        aggregates: By the name of the result.
-        columns: Of the records.
-        late_data: Where records go whose windows are all over; None if they are dropped.
+        assigner: Decides which windows a record is in.
+        aggregates: The aggregates by the name of the result.
+        columns: Columns of the records.
+        late_data: Side output for records whose windows are all over; None if they are dropped.
 
     Attributes:
-        assigner: Which windows a record is in.
+        assigner: Decides which windows a record is in.
         output: Columns of the rows: the key, start and end of the window, then the results.
 
     Raises:
-        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of another column.
+        JobDefinitionError: An aggregate is not possible with these columns, or has the name of another column.
     """
 
     verb = "aggregate"
@@ -92,8 +92,8 @@ class WindowedAggregation(FiresTogether):
         """Returns the event time of each record.
 
         Raises:
-            ValueError: One has none.
-            OverflowError: The bounds of its windows are no timestamps.
+            ValueError: A record has no event time.
+            OverflowError: The bounds of a record's windows are no timestamps.
         """
         if keys.times is None or keys.times.null_count:
             event_time(None)
@@ -104,23 +104,23 @@ class WindowedAggregation(FiresTogether):
             too_late = max(latest, last_end) > _LARGEST
             if too_late or min(earliest, first_start) < _LEAST:
                 raise OverflowError(
-                    f"a record's event time is {latest if too_late else earliest} ms: its windows have no bounds that "
-                    "a timestamp can be, from the year 1 to 9999"
+                    f"a record's event time is {latest if too_late else earliest} ms: its windows have bounds "
+                    "outside the range of timestamps, which is from the year 1 to 9999"
                 )
         return times
 
     def _late(self, batch: pa.RecordBatch, times: Numbers, late: Flags, ctx: Any) -> Any:
-        """Returns the records that no window took because all of theirs are over."""
+        """Returns the side output of records that are in no open window, because all of their windows are over."""
         if self._late_data is None:
             return None
         positions = indices(np.flatnonzero(late))
         return self._late_data, ctx.timed(batch.select(self._columns).take(positions), pa.array(times).take(positions))
 
     def _fired(self, keys: Keys) -> NamespacedKeys:
-        """Returns the keys and windows that timers were there for.
+        """Returns the keys and windows of timers.
 
         Raises:
-            JobDefinitionError: One is the timer of another function.
+            JobDefinitionError: A timer is that of another function.
         """
         if isinstance(keys, EntryKeys):
             return namespaced_keys(keys.each, self._key_columns, keys.times)
@@ -129,21 +129,21 @@ class WindowedAggregation(FiresTogether):
         return keys
 
     def _rows(self, windows: NamespacedKeys, starts: Numbers, ctx: Any) -> Any:
-        """Returns a row for each window that is over, and forgets what was kept of it.
+        """Returns a row for each window that is over, and deletes the window's state.
 
         Args:
-            windows: Of each its key and namespace, and as its time its last ms.
-            starts: When they begin, in ms.
-            ctx: Puts event times to rows.
+            windows: Key and namespace of each window; its time is the window's last ms.
+            starts: Starts of the windows, in ms.
+            ctx: Adds event times to rows.
         """
         of_own = indices(windows.of_own)
-        shown = zip(self._key, windows.own.columns, strict=False)  # rows of all records show no key
-        rows = {name: column.take(of_own) for name, column in shown}
+        key_columns = zip(self._key, windows.own.columns, strict=False)  # rows of windows without a key show no key
+        rows = {name: column.take(of_own) for name, column in key_columns}
         bounds = {START: starts, END: np.asarray(windows.times) + 1}
         rows |= {name: pa.array(ms * 1000).cast(to_arrow(_BOUND)) for name, ms in bounds.items()}
-        given = ctx.timed(pa.table(rows | self._aggregates.take(windows)), windows.times)
-        # As far as nobody can tell from their order whether a cache was warm: sorted here, by columns, it costs little.
-        return given.sort_by([(name, "ascending") for name in (END, START, *self._key)])
+        table = ctx.timed(pa.table(rows | self._aggregates.take(windows)), windows.times)
+        # Sorted, so that the order does not depend on whether a cache was warm. Sorting by columns costs little here.
+        return table.sort_by([(name, "ascending") for name in (END, START, *self._key)])
 
     def _key_columns(self, entries: list[Any]) -> list[Any]:
         if not self._key:
@@ -153,13 +153,13 @@ class WindowedAggregation(FiresTogether):
 
 
 def texts_of(starts: Numbers, ends: Numbers) -> Any:
-    """Returns the namespaces of windows as a column: what `SERIALIZER` writes of each."""
+    """Returns the namespaces of windows as a column, in the form that `SERIALIZER` writes."""
     bounds: list[Any] = [pa.array(ms).cast(pa.string()) for ms in (starts, ends)]
     return pc.binary_join_element_wise(*bounds, "/")
 
 
 def checked_texts(windows: NamespacedKeys) -> Any:
-    """Returns the namespaces of windows as a column; raises as `bounds_of`, which makes an object of each."""
+    """Returns the namespaces of windows as a column; raises as `bounds_of`, but makes no object for each window."""
     texts = pa.array(windows.namespaces, pa.string())
     if texts.null_count or not pc.all(pc.match_substring_regex(texts, _TEXT)).as_py():
         raise _strange()
@@ -167,10 +167,10 @@ def checked_texts(windows: NamespacedKeys) -> Any:
 
 
 def bounds_of(windows: NamespacedKeys) -> list[TimeWindow]:
-    """Returns the windows that namespaces stand for.
+    """Returns the windows of namespaces.
 
     Raises:
-        JobDefinitionError: One stands for none: its timer is that of another function.
+        JobDefinitionError: A namespace is not a window: its timer is that of another function.
     """
     try:
         return [SERIALIZER.deserialize(text) for text in windows.namespaces]  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ def bounds_of(windows: NamespacedKeys) -> list[TimeWindow]:
 
 def _strange() -> JobDefinitionError:
     return JobDefinitionError(
-        "aggregate() of windows found a timer that is of no window of time: another function had this uid.",
+        "aggregate() of windows found a timer that belongs to no time window: another function had this uid.",
         action="Give the operator another uid.",
     )
 

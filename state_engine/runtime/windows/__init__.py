@@ -1,1 +1,1 @@
-"""Windows as what an operator runs."""
+"""Windows as a function that an operator runs."""

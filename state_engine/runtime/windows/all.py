@@ -1,4 +1,4 @@
-"""Windows of a stream without key: all records have one key, in a column that functions do not see."""
+"""Windows of a stream without a key: all records have the same key, in a column that functions do not see."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -15,13 +15,13 @@ from state_engine.runtime.windows.stream import WindowedStream
 
 R = TypeVar("R")
 ALL = "window_all"
-"""The key column: a boolean, always null, behind those of the records."""
+"""The key column: a boolean, always null, after the columns of the records."""
 
 
 class AllWindowedStream(WindowedStream[R]):
-    """Records partitioned by window alone: PyFlink's class of the same name.
+    """Records partitioned only by window: PyFlink's class of the same name.
 
-    As `WindowedStream`, with functions that are given no key. `add` makes an operator that is keyed by `ALL`.
+    As `WindowedStream`, but its functions get no key. `add` makes an operator that is keyed by `ALL`.
     """
 
     applied: ClassVar[type[Function]] = AllWindowFunction
@@ -40,7 +40,7 @@ class AllWindowedStream(WindowedStream[R]):
 
 
 class _OfAll(Function):
-    """Hands on the life of the author's function."""
+    """Passes on the life cycle of the author's function."""
 
     def __init__(self, function: Any) -> None:
         self.of_author = function

@@ -1,7 +1,7 @@
-"""The windows of a record, with what the operator wants to know of each.
+"""The windows of a record, each with its end and its namespace.
 
-Windows of time are the same for all records of a slide: they are made, and written as text, once. An author's own
-assigner is asked for each record.
+Time windows are the same for all records of a slide, so they are made, and written as text, only once. An author's own
+assigner is called for each record.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from state_engine.api.windows.assigners import TimeWindowAssigner
 from state_engine.iterating import whole
 
 _KEPT = 1_000
-"""So many sets of windows are kept at most; records come in order of time, so that few are asked for at once."""
+"""The largest number of cached sets of windows. Records come in order of time, so few sets are needed at a time."""
 
 
 class Assigned(NamedTuple):
@@ -20,7 +20,7 @@ class Assigned(NamedTuple):
 
     Attributes:
         window: The window; several records may share the object.
-        end: When it is over, in ms of the clock that the assigner goes by.
+        end: When it is over, in ms of the assigner's clock.
         namespace: The window as text.
     """
 
@@ -30,7 +30,7 @@ class Assigned(NamedTuple):
 
 
 WindowsOf = Callable[[Any, int | None], Iterable[Assigned]]
-"""Gives the windows of a record and its event time."""
+"""Returns the windows for a record and its event time."""
 
 
 def windows_of(
@@ -38,34 +38,34 @@ def windows_of(
     context: WindowAssigner.WindowAssignerContext,
     end_of: Callable[[Any], int],
 ) -> WindowsOf:
-    """Returns what gives the windows of a record.
+    """Returns a function that returns the windows of a record.
 
     Args:
-        assigner: Whose windows; they are not merged.
-        context: For the assigner.
+        assigner: Assigns the windows; they are not merged.
+        context: Context for the assigner.
         end_of: Returns when a window is over, in ms.
     """
     serialize = assigner.get_window_serializer().serialize
 
-    def asked(value: Any, timestamp: int | None) -> list[Assigned]:
+    def assign(value: Any, timestamp: int | None) -> list[Assigned]:
         windows = assigner.assign_windows(value, timestamp, context)  # type: ignore[arg-type]  # it refuses None
         return [Assigned(window, end_of(window), serialize(window)) for window in whole(windows)]
 
     if not isinstance(assigner, TimeWindowAssigner) or not assigner.goes_by_time_alone:
-        return asked
-    known: dict[range, list[Assigned]] = {}
+        return assign
+    memo: dict[range, list[Assigned]] = {}
     starts_of = assigner.starts_of
 
-    def remembered(value: Any, timestamp: int | None) -> list[Assigned]:
+    def assign_cached(value: Any, timestamp: int | None) -> list[Assigned]:
         starts = starts_of(timestamp, context)
-        found = known.get(starts)
-        if found is None:
-            if len(known) >= _KEPT:
-                known.clear()
-            found = known[starts] = asked(value, timestamp)
-        return found
+        assigned = memo.get(starts)
+        if assigned is None:
+            if len(memo) >= _KEPT:
+                memo.clear()
+            assigned = memo[starts] = assign(value, timestamp)
+        return assigned
 
-    return remembered
+    return assign_cached
 
 
 __all__ = ["Assigned", "WindowsOf", "windows_of"]

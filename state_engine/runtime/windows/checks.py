@@ -1,4 +1,4 @@
-"""What is checked of the functions and objects that an author gives to windows."""
+"""Checks of the functions and objects that an author gives to windows."""
 
 import typing
 from typing import Any
@@ -10,17 +10,17 @@ from state_engine.errors import JobDefinitionError, UnsupportedTypeError
 
 
 def checked(given: Any, wanted: type, what: str) -> Any:
-    """Returns what an author gave, or raises JobDefinitionError if it is no object of the class."""
+    """Returns what an author gave; raises JobDefinitionError if it is not an object of the class."""
     if not isinstance(given, wanted):
         raise JobDefinitionError(f"{what} got {given!r}.", action=f"Give an object of a {wanted.__name__}.")
     return given
 
 
 def accumulator_type_of(function: AggregateFunction, declared: Any) -> TypeInformation:
-    """Returns the type of a function's accumulators: as declared, or by the type hint of `create_accumulator`.
+    """Returns the type of a function's accumulators: as declared, or from the type hint of `create_accumulator`.
 
     Raises:
-        JobDefinitionError: Neither says it.
+        JobDefinitionError: The type is not declared, and the hint does not give it.
     """
     if declared is not None:
         return type_information(declared)

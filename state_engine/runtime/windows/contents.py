@@ -1,7 +1,7 @@
-"""How the elements of a window are kept, and what its function gets of them.
+"""How the elements of a window are kept, and what the window's function gets.
 
-Reduced or aggregated as they come, where that is asked for; else as a list; and always as a list, with their event
-times, where an evictor wants to see each of them.
+Elements are reduced or aggregated as they come, if the author declares it; else they are kept as a list. With an
+evictor, which sees each element, they are always kept as a list, with their event times.
 """
 
 from abc import ABC, abstractmethod
@@ -23,14 +23,14 @@ CONTENTS = "window-contents"
 """Name of the state."""
 
 Call = Callable[[list[Any]], Iterable[Any]]
-"""The window's function; it leaves the current entry as it was."""
+"""Calls the window's function; the current entry is the same afterwards."""
 
 
 class WindowContents(ABC):
-    """The elements of the key and window that are current.
+    """The elements of the current key and window.
 
     Attributes:
-        adding: Its `add` takes an element: the state itself where it can, since that is called for each record.
+        adding: The object whose `add` takes an element. It is the state itself where possible: the call is per record.
     """
 
     _state: Any
@@ -38,7 +38,7 @@ class WindowContents(ABC):
 
     @abstractmethod
     def open(self, context: Any) -> None:
-        """Asks an operator's context for the state."""
+        """Gets the state from an operator's context."""
 
     @abstractmethod
     def fire(self, window: Window, call: Call) -> Iterable[Any]:
@@ -57,7 +57,7 @@ class ListContents(WindowContents):
     """All elements, in the order in which they came.
 
     Args:
-        columns: Of the records.
+        columns: Columns of the records.
     """
 
     def __init__(self, columns: TypeInformation) -> None:
@@ -73,11 +73,11 @@ class ListContents(WindowContents):
 
 
 class ReducedContents(WindowContents):
-    """What the elements were reduced to.
+    """The record to which the elements were reduced.
 
     Args:
         function: Reduces two records to one.
-        columns: Of the records.
+        columns: Columns of the records.
     """
 
     def __init__(self, function: ReduceFunction | Callable[[Any, Any], Any], columns: TypeInformation) -> None:
@@ -117,9 +117,9 @@ class EvictableContents(WindowContents):
     """All elements with their event times, for an evictor.
 
     Args:
-        columns: Of the records.
-        evictor: Takes elements out.
-        fold: What the function gets of those that stay; all of them by default.
+        columns: Columns of the records.
+        evictor: Removes elements.
+        fold: Makes the function's input from the elements that remain; by default the function gets all of them.
     """
 
     def __init__(
@@ -134,19 +134,19 @@ class EvictableContents(WindowContents):
         self.adding = self
 
     def add(self, value: Any) -> None:
-        """Adds an element, with the event time of the record at hand."""
+        """Adds an element, with the event time of the current record."""
         self._state.add((self._time.timestamp, value))
 
     def fire(self, window: Window, call: Call) -> Iterable[Any]:
         elements = [TimestampedValue(value, timestamp) for timestamp, value in self._state.get()]
         if not elements:
             return ()
-        before = len(elements)
+        count = len(elements)
         self._evictor.evict_before(elements, len(elements), window, self._context)
-        values = [copied(element.value) for element in elements]  # those that stay may be stored again
+        values = [copied(element.value) for element in elements]  # the remaining elements may be stored again
         rows = list(self._called(call, values))
         self._evictor.evict_after(elements, len(elements), window, self._context)
-        if len(elements) < before:
+        if len(elements) < count:
             self._state.update([(element.timestamp, element.value) for element in elements])
         return rows
 
@@ -158,7 +158,7 @@ class EvictableContents(WindowContents):
 
 
 class Reducing:
-    """Reduces the elements that an evictor left; nothing stays nothing."""
+    """Reduces the elements that an evictor left; without elements there is no result."""
 
     def __init__(self, function: ReduceFunction | Callable[[Any, Any], Any]) -> None:
         self._function = function
@@ -170,7 +170,7 @@ class Reducing:
 
 
 class Aggregating:
-    """Aggregates the elements that an evictor left; of nothing it gives what a new accumulator does, as in Flink."""
+    """Aggregates the elements that an evictor left; without any, it gives a new accumulator's result, as in Flink."""
 
     def __init__(self, function: AggregateFunction) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""What assigners, triggers, evictors and window functions are given."""
+"""The contexts of assigners, triggers, evictors and window functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from state_engine.runtime.windows.states import KnownStates, MergeableStates, me
 
 
 class AssignerContext(WindowAssigner.WindowAssignerContext):
-    """For assigners; the current entry is the key."""
+    """The context of assigners; the current entry is the key."""
 
     def __init__(self, time: OperatorTime, context: RuntimeContext) -> None:
         self._time = time
@@ -30,7 +30,7 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
 
 
 class _CachingContext:
-    """A runtime context that asks for each state once."""
+    """A runtime context that gets each state only once."""
 
     def __init__(self, context: RuntimeContext) -> None:
         self._context = context
@@ -56,10 +56,10 @@ class StatelessContext:
 
 
 class WindowTriggerContext(Trigger.OnMergeContext):
-    """For triggers; the current entry is the key with the window at hand.
+    """The context of triggers; the current entry is the key with the current window.
 
     Attributes:
-        merged: While windows are merged, the entries of those that were.
+        merged: During a merge, the entries of the windows that were merged.
     """
 
     def __init__(self, keys: KeyContext, time: OperatorTime, timers: TimerService, context: RuntimeContext) -> None:
@@ -93,7 +93,7 @@ class WindowTriggerContext(Trigger.OnMergeContext):
 
 
 class WindowEvictorContext(Evictor.EvictorContext):
-    """For evictors."""
+    """The context of evictors."""
 
     def __init__(self, time: OperatorTime) -> None:
         self._time = time
@@ -106,13 +106,13 @@ class WindowEvictorContext(Evictor.EvictorContext):
 
 
 class WindowProcessContext(ProcessWindowFunction.Context[Any]):
-    """For window functions; the current entry is the key, so that states over all windows are what they are.
+    """The context of window functions; the current entry is the key, so states over all windows need no wrapper.
 
     Args:
         keys: The current entry.
         time: The operator's clocks.
-        context: Where to ask for states.
-        merging: Whether windows are merged: they have no states of their own then.
+        context: Returns the states.
+        merging: Whether windows are merged. If so, they have no states of their own.
     """
 
     def __init__(self, keys: KeyContext, time: OperatorTime, context: RuntimeContext, *, merging: bool) -> None:
@@ -126,8 +126,8 @@ class WindowProcessContext(ProcessWindowFunction.Context[Any]):
         """Returns this context, for another window.
 
         Args:
-            window: The window at hand.
-            entry: The key with it as namespace.
+            window: The current window.
+            entry: The key, with the window as namespace.
         """
         self._window, self._scope.entry = window, entry
         return self
@@ -145,7 +145,7 @@ class WindowProcessContext(ProcessWindowFunction.Context[Any]):
         if self._of_window is None:
             raise JobDefinitionError(
                 "A window function asked for the state of a window that may be merged with others.",
-                action="Use global_state(), which is that of the key.",
+                action="Use global_state(), which is the state of the key.",
             )
         return self._of_window
 

@@ -1,7 +1,8 @@
-"""Which window's state holds the contents of which window, for windows that are merged.
+"""Maps each merged window to the window under which its contents are stored.
 
-When windows become one, the contents of the first stay where they are, and those of the others are moved there: the
-merged window has the state of a window that is no more. Without that, each record of a session would move all of them.
+When windows become one, the contents of the first stay where they are, and the contents of the others are moved there.
+So the merged window keeps the state of a window that no longer exists. Without that, each record of a session would
+move the whole contents.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,18 +13,18 @@ from state_engine.api.windows import MergingWindowAssigner, WindowSerializer
 from state_engine.iterating import whole
 
 OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
-"""Called with the window that results, those that were merged, the one whose state it has, and those whose state is to
-be moved there."""
+"""Called with the resulting window, the merged windows, the window that stores its state, and the windows from which
+state must be moved there."""
 
 
 class MergingWindowSet:
     """The windows of one key that are not over.
 
     Args:
-        assigner: Says which become one.
-        serializer: Of its windows.
-        state: Of the key: text of a window → text of the window that its state stands under. One value for all, since
-            all are needed for each record.
+        assigner: Decides which windows become one.
+        serializer: Serializer of its windows.
+        state: State of the key: text of a window → text of the window under which its state is stored. It is one value
+            for all windows, since each record needs all of them.
     """
 
     def __init__(
@@ -41,31 +42,31 @@ class MergingWindowSet:
 
     @property
     def windows(self) -> tuple[Any, ...]:
-        """All of them."""
+        """All windows of the set."""
         return tuple(self._mapping)
 
     def state_window(self, window: Any) -> Any:
-        """Returns the window under which the state of a window stands; None if that is over."""
+        """Returns the window under which the state of a window is stored; None if the window is not in the set."""
         return self._mapping.get(window)
 
     def retire_window(self, window: Any) -> None:
-        """Removes a window: it is over.
+        """Removes a window that is over.
 
         Raises:
-            KeyError: It was not there.
+            KeyError: It is not in the set.
         """
         del self._mapping[window]
 
     def add_window(self, window: Any, on_merge: OnMerge) -> Any:
-        """Adds the window of a record, and merges what becomes one with it.
+        """Adds the window of a record, and merges the windows that become one.
 
         Returns:
-            The window that the record is in now: the new one, or that into which it was merged.
+            The window that the record is in now: the new one, or the one into which it was merged.
         """
-        decided = _Decided()
-        self._assigner.merge_windows([*self._mapping, window], decided)
+        decisions = _Decided()
+        self._assigner.merge_windows([*self._mapping, window], decisions)
         result = window
-        for merged, windows in decided.merges:
+        for merged, windows in decisions.merges:
             if window in windows:
                 result = merged
             self._merge(merged, [w for w in windows if w in self._mapping], on_merge)
@@ -73,7 +74,7 @@ class MergingWindowSet:
         return result
 
     def _merge(self, result: Any, windows: list[Any], on_merge: OnMerge) -> None:
-        """Makes `result` of windows that are there; the new one never had a state."""
+        """Makes `result` from windows of the set; the new window is not among them, as it has no state yet."""
         if not windows or windows == [result]:
             return
         holder, *others = [self._mapping.pop(window) for window in windows]
@@ -81,7 +82,7 @@ class MergingWindowSet:
         on_merge(result, windows, holder, others)
 
     def persist(self) -> None:
-        """Writes what changed to the state."""
+        """Writes the set to the state if it changed."""
         write = self._serializer.serialize
         now = {write(window): write(holder) for window, holder in self._mapping.items()}
         if now != self._stored:
@@ -90,7 +91,7 @@ class MergingWindowSet:
 
 
 class _Decided(MergingWindowAssigner.MergeCallback[Any]):
-    """Notes what an assigner says."""
+    """Records the merges that an assigner decides."""
 
     def __init__(self) -> None:
         self.merges: list[tuple[Any, list[Any]]] = []

@@ -1,4 +1,4 @@
-"""What to do with the windows of a stream, and where one of them stands, as data."""
+"""A window operation as data: what to do with a stream's windows, and where the state of one window is stored."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,18 +17,18 @@ class WindowOperation:
     """What to do with the windows of a stream.
 
     Attributes:
-        verb: What the author called, for messages.
-        assigner: Which windows a record is in.
-        trigger: When a window fires.
-        contents: How its elements are kept.
-        function: What makes rows of them; None if they are the rows.
-        folding: The author's reduce or aggregate function, if it is one that is opened.
-        allowed_lateness: How long a window is kept behind its end, in ms.
-        late_data: Where records go that are too late for all their windows; None if they are dropped.
-        records: Columns of the records, if a column that is not the author's stands behind them.
+        verb: The method that the author called, for messages.
+        assigner: Decides which windows a record is in.
+        trigger: Decides when a window fires.
+        contents: Keeps the elements of a window.
+        function: Makes rows from the elements; None if the elements are the rows.
+        folding: The author's reduce or aggregate function, if it has a life cycle and must be opened.
+        allowed_lateness: How long a window is kept after its end, in ms.
+        late_data: Side output for records that are too late for all their windows; None if they are dropped.
+        records: Columns of the records, if a column that is not the author's follows them.
         given: Names of the functions that the author gave, for explanations.
-        ends_when_purged: Whether a window is over when it is purged: it will not get another record.
-        evicting: Whether an evictor wants to see each element.
+        ends_when_purged: Whether a window is over when it is purged, because it gets no more records.
+        evicting: Whether there is an evictor, which sees each element.
     """
 
     verb: str
@@ -46,14 +46,14 @@ class WindowOperation:
 
 
 class Pane(NamedTuple):
-    """A key's part of a window.
+    """One window of one key.
 
     Attributes:
         key: The key.
         window: The window.
-        entry: Under which its timers and the states of trigger and function stand.
-        holder: Under which its elements stand.
-        sets: The key's windows, if they may be merged.
+        entry: The entry of its timers, and of the states of trigger and function.
+        holder: The entry of its elements.
+        sets: All windows of the key, if they may be merged; else None.
     """
 
     key: Any

@@ -1,7 +1,7 @@
 """The operator of windows: what happens to a record, to a timer, and to a window that is over.
 
-Semantics are those of Flink's `WindowOperator`. The state of a window stands under its key with the text of the window
-as namespace, and so do its timers: those of the trigger, and the one at which the window ends.
+Semantics are those of Flink's `WindowOperator`. State and timers of a window are stored under its key, with the text of
+the window as namespace. Its timers are those of the trigger, and the one at which the window ends.
 """
 
 from collections.abc import Iterable
@@ -47,13 +47,13 @@ class WindowAdapter(Adapter):
     """Runs a window operation.
 
     Args:
-        operation: What to do.
+        operation: The operation.
 
     Attributes:
-        operation: The same.
+        operation: The operation.
     """
 
-    asks_in_open = False  # triggers and assigners ask with their first record
+    asks_in_open = False  # triggers and assigners ask for states with their first record
 
     def __init__(self, operation: WindowOperation) -> None:
         self.verb = operation.verb
@@ -62,36 +62,36 @@ class WindowAdapter(Adapter):
         self._event_time = operation.assigner.is_event_time()
         self._lateness = operation.allowed_lateness if self._event_time else 0
         self._merging = isinstance(operation.assigner, MergingWindowAssigner)
-        # Its timer is that of the window's end: no need to register it a second time for each record.
-        its_own = EventTimeTrigger if self._event_time else ProcessingTimeTrigger
-        self._trigger_ends = type(operation.trigger) is its_own and not self._lateness
+        # Such a trigger's timer is at the window's end: do not register it a second time for each record.
+        default_trigger = EventTimeTrigger if self._event_time else ProcessingTimeTrigger
+        self._trigger_ends = type(operation.trigger) is default_trigger and not self._lateness
 
     @property
     def argument(self) -> str:
         return ", ".join([*self._do.given, f"windows={self._do.assigner!r}"])
 
     def open(self, runtime_context: Any) -> None:
-        do, context = self._do, runtime_context
+        operation, context = self._do, runtime_context
         self._keys, self._time, self._timers = context.keys, context.time, context.timers
-        self._serializer = do.assigner.get_window_serializer()
+        self._serializer = operation.assigner.get_window_serializer()
         self._serialize = self._serializer.serialize
-        do.contents.open(context)
-        self._adding = do.contents.adding
+        operation.contents.open(context)
+        self._adding = operation.contents.adding
         if self._merging:
             windows = Types.MAP(Types.STRING(), Types.STRING())
             self._sets = context.get_state(ValueStateDescriptor(MERGING_SET, windows))
         others: Any = OtherStates(context, CONTENTS, MERGING_SET)
         self._assigner_context = AssignerContext(self._time, others)
-        if isinstance(do.assigner, CountWindowAssigner):  # here, so that all subtasks convert what earlier ones kept
-            self._assigner_context.get_runtime_context().get_state(do.assigner.windows)
-        self._assigned = windows_of(do.assigner, self._assigner_context, self._end_of)
+        if isinstance(operation.assigner, CountWindowAssigner):  # so all subtasks convert state of earlier releases
+            self._assigner_context.get_runtime_context().get_state(operation.assigner.windows)
+        self._assigned = windows_of(operation.assigner, self._assigner_context, self._end_of)
         self._trigger_context = WindowTriggerContext(self._keys, self._time, self._timers, others)
         self._process_context = WindowProcessContext(self._keys, self._time, others, merging=self._merging)
-        self._record = None if do.records is None else row_maker(do.records)
-        if do.folding is not None:
-            do.folding.open(StatelessContext(context))  # type: ignore[arg-type]
-        if do.function is not None:
-            do.function.open(others)
+        self._record = None if operation.records is None else row_maker(operation.records)
+        if operation.folding is not None:
+            operation.folding.open(StatelessContext(context))  # type: ignore[arg-type]
+        if operation.function is not None:
+            operation.function.open(others)
 
     def close(self) -> None:
         for function in (self._do.folding, self._do.function):
@@ -101,7 +101,7 @@ class WindowAdapter(Adapter):
     # A record -----------------------------------------------------------------------------------------------------
 
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
-        """The path of every record: what it does per window is measured before anything is added."""
+        """The path of every record: measure before you add anything to what it does per window."""
         if self._record is not None:
             value = self._record(*value.as_tuple()[:-1])
         if self._merging:
@@ -112,11 +112,11 @@ class WindowAdapter(Adapter):
         add = self._adding.add
         fires_after = time.watermark if self._trigger_ends and self._event_time else MAX_TIMESTAMP
         rows: TimedRows | None = None
-        taken = False
+        is_assigned = False
         for window, end, namespace in self._assigned(value, timestamp):
             if late_below is not None and end <= late_below:
                 continue
-            taken = True
+            is_assigned = True
             keys.entry = entry = Namespaced(key, namespace)
             add(value)
             if fires_after < end < MAX_TIMESTAMP:  # what an EventTimeTrigger does
@@ -124,23 +124,23 @@ class WindowAdapter(Adapter):
                 continue
             rows = self._ask_trigger(value, Pane(key, window, entry, entry, None), end, rows)
         keys.entry = key
-        return rows if taken else self._left_out(value)
+        return rows if is_assigned else self._left_out(value)
 
     def _merge_element(self, value: Any) -> Iterable[Any] | None:
-        """As `process_element`, where windows are merged."""
-        do, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
+        """As `process_element`, for windows that may be merged."""
+        operation, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
         rows: TimedRows | None = None
         sets = self._windows_of(key)
         if self._event_time:
             self._end_overdue(key, sets)
-        taken = False
-        for assigned in whole(do.assigner.assign_windows(value, timestamp, self._assigner_context)):
+        is_assigned = False
+        for assigned in whole(operation.assigner.assign_windows(value, timestamp, self._assigner_context)):
             window = sets.add_window(assigned, partial(self._merged, key))
             end = self._end_of(window)
             if self._event_time and end <= self._time.late_below:
                 sets.retire_window(window)
                 continue
-            taken = True
+            is_assigned = True
             entry = self._entry_of(key, window)
             holder = self._entry_of(key, sets.state_window(window))
             keys.entry = holder
@@ -149,10 +149,10 @@ class WindowAdapter(Adapter):
             rows = self._ask_trigger(value, Pane(key, window, entry, holder, sets), end, rows)
         keys.entry = key
         sets.persist()
-        return rows if taken else self._left_out(value)
+        return rows if is_assigned else self._left_out(value)
 
     def _ask_trigger(self, value: Any, pane: Pane, end: int, rows: TimedRows | None) -> TimedRows | None:
-        """Does what the trigger decides of an element, and sees to the window's end; returns the rows so far."""
+        """Acts on the trigger's decision for an element; registers the window's end if needed; returns rows so far."""
         result = self._do.trigger.on_element(value, self._time.timestamp, pane.window, self._trigger_context)
         fires = result is not TriggerResult.CONTINUE
         if fires:
@@ -164,7 +164,7 @@ class WindowAdapter(Adapter):
         return rows
 
     def _left_out(self, value: Any) -> Iterable[Any] | None:
-        """What becomes of a record that is in no window, or too late for all of its own."""
+        """Returns the late data row for a record that is in no window, or too late for all of its windows."""
         late_data = self._do.late_data
         return ((late_data, value),) if late_data is not None and self._is_element_late() else None
 
@@ -173,11 +173,11 @@ class WindowAdapter(Adapter):
         return MergingWindowSet(self._do.assigner, self._serializer, self._sets)  # type: ignore[arg-type]
 
     def _entry_of(self, key: Any, window: Any) -> Namespaced:
-        """Returns the entry under which the state and the timers of a window stand."""
+        """Returns the entry under which the state and the timers of a window are stored."""
         return Namespaced(key, self._serialize(window))
 
     def _end_of(self, window: Any) -> int:
-        """Returns when a window is over, in ms of the clock that the assigner goes by; `MAX_TIMESTAMP` if never."""
+        """Returns when a window is over, in ms of the assigner's clock; `MAX_TIMESTAMP` if never."""
         end: int = window.max_timestamp() + self._lateness
         return end if end < MAX_TIMESTAMP else MAX_TIMESTAMP
 
@@ -188,7 +188,7 @@ class WindowAdapter(Adapter):
         return bool(timestamp + self._do.allowed_lateness <= self._time.late_below)
 
     def _merged(self, key: Any, result: Any, windows: list[Any], holder: Any, others: list[Any]) -> None:
-        """Windows became one: moves what they had to it."""
+        """Merges windows: merges trigger state, clears it and the end timers of the old windows, moves contents."""
         self._check_merge(result)
         keys, ctx, trigger = self._keys, self._trigger_context, self._do.trigger
         entries = {window: self._entry_of(key, window) for window in windows}
@@ -203,7 +203,7 @@ class WindowAdapter(Adapter):
         self._do.contents.merge(keys, self._entry_of(key, holder), [self._entry_of(key, other) for other in others])
 
     def _end_overdue(self, key: Any, sets: MergingWindowSet) -> None:
-        """Ends windows that are over, and that an earlier release with more lateness would still keep for a while."""
+        """Ends windows that are over now, but that an earlier release, with a longer lateness, has kept."""
         late_below = self._time.late_below
         for window in sets.windows:
             if self._end_of(window) <= late_below:
@@ -211,34 +211,34 @@ class WindowAdapter(Adapter):
                 self._end(Pane(key, window, self._entry_of(key, window), holder, sets))
 
     def _check_merge(self, result: Any) -> None:
-        """A window that is merged cannot be over: its timer has passed, and nothing would end it."""
+        """Raises if a merged window is already over: its timer has passed, so nothing would end it."""
         now = self._time.late_below if self._event_time else self._time.processing_time
         if self._end_of(result) <= now:
-            raise ValueError(f"windows were merged into {result}, which is over at {now}: mend merge_windows()")
+            raise ValueError(f"windows were merged into {result}, which is over at {now}: fix merge_windows()")
 
     # A timer ------------------------------------------------------------------------------------------------------
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any] | None:
-        """Fires what a timer of a window makes fire, and ends the window if it is over."""
-        do, keys, entry = self._do, self._keys, self._keys.entry
+        """Calls the trigger for a timer of a window, and ends the window if it is over."""
+        operation, keys, entry = self._do, self._keys, self._keys.entry
         window = self._serializer.deserialize(entry.namespace)
         sets, holder = None, entry
         if self._merging:
             sets = self._windows_of(entry.key)
-            held_by = sets.state_window(window)
-            if held_by is None:
-                return None  # it was merged, and its trigger left a timer behind
-            holder = self._entry_of(entry.key, held_by)
+            holder_window = sets.state_window(window)
+            if holder_window is None:
+                return None  # it was merged, and its trigger did not delete a timer
+            holder = self._entry_of(entry.key, holder_window)
         pane = Pane(entry.key, window, entry, holder, sets)
         rows = TimedRows()
         in_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME
-        call = do.trigger.on_event_time if in_event_time else do.trigger.on_processing_time
+        call = operation.trigger.on_event_time if in_event_time else operation.trigger.on_processing_time
         keys.entry = entry
         result = call(timestamp, window, self._trigger_context)
         if result is not TriggerResult.CONTINUE:
             self._act(result, pane, rows)
         if in_event_time is self._event_time and timestamp >= window.max_timestamp():
-            # Of windows that a release with another lateness has opened the last timer may come too early, or too late.
+            # If a release with another lateness opened the window, its last timer may come too early or too late.
             end = self._end_of(window)
             if timestamp >= end:
                 self._end(pane)
@@ -263,7 +263,7 @@ class WindowAdapter(Adapter):
                 self._end(pane)
 
     def _call(self, pane: Pane, elements: list[Any]) -> Iterable[Any]:
-        """Calls the window function, to its last row, with the key as current entry."""
+        """Calls the window function and reads all its rows, with the key as current entry."""
         function = self._do.function
         if function is None:
             return list(map(copied, elements))
@@ -277,12 +277,12 @@ class WindowAdapter(Adapter):
         return rows
 
     def _end(self, pane: Pane) -> None:
-        """Removes all that there is of a window."""
+        """Removes all state of a window."""
         keys = self._keys
         keys.entry = pane.holder
         self._do.contents.clear()
         keys.entry = pane.entry
-        if not self._trigger_ends:  # else it had the one timer that has just fired
+        if not self._trigger_ends:  # else its only timer has just fired
             self._do.trigger.clear(pane.window, self._trigger_context)
         keys.entry = pane.key
         if isinstance(self._do.function, ProcessWindowFunction):

@@ -1,4 +1,4 @@
-"""States of a key in one window, to be used while the key alone is current."""
+"""States of a key in one window, for use while the current entry is the key without a window."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from state_engine.backends.keys import KeyContext
 
 
 class Scope:
-    """The window at hand.
+    """The current window.
 
     Attributes:
         entry: The key with the window as its namespace.
@@ -42,7 +42,7 @@ def _in_scope(name: str) -> Callable[..., Any]:
 
 
 def _scoped_class(interface: Any) -> Any:
-    """Makes the class of an interface's scoped states; what the interface itself does calls its abstract methods."""
+    """Makes the class of scoped states of an interface; the interface's other methods call its abstract ones."""
     methods = {name: _in_scope(name) for name in interface.__abstractmethods__}
     return type(f"Scoped{interface.__name__}", (_Scoped, interface), methods)
 
@@ -52,7 +52,7 @@ _CLASSES = [(interface, _scoped_class(interface)) for interface in _INTERFACES]
 
 
 def scoped(state: Any, scope: Scope, keys: KeyContext) -> Any:
-    """Returns a state that is read and written under the scope's entry."""
+    """Wraps a state so that it is read and written under the scope's entry."""
     return next(made for interface, made in _CLASSES if isinstance(state, interface))(state, scope, keys)
 
 

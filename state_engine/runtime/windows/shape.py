@@ -1,4 +1,4 @@
-"""What the state of windows depends on: a start compares it with what the log was written with."""
+"""The properties on which the state of windows depends: a start compares them with those in the log."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _KINDS = {
 
 
 def windows_shape(function: Function) -> WindowsShape | None:
-    """Returns what the state of an operator's windows depends on; None if it has none."""
+    """Returns the properties on which the state of an operator's windows depends; None without windows."""
     if isinstance(function, WindowedAggregation):
         assigner, declared = function.assigner, True
         trigger, evicting = assigner.get_default_trigger(None), False
@@ -37,9 +37,9 @@ def windows_shape(function: Function) -> WindowsShape | None:
 
 
 def _kind_of(assigner: WindowAssigner[Any, Any]) -> str:
-    """Returns where contents are found: under which texts, and whether under those of windows that were merged.
+    """Returns the kind of windows: how their texts are spelled, and whether a merged window's text can hold contents.
 
-    Windows of time that follow each other, slide, or are an author's own have texts of one spelling.
+    Tumbling windows, sliding windows and an author's own time windows all spell their texts the same way.
     """
     if isinstance(assigner, CountWindowAssigner):
         return f"windows by count ({assigner.windows.name})"
@@ -49,7 +49,7 @@ def _kind_of(assigner: WindowAssigner[Any, Any]) -> str:
 
 
 def _trigger_of(trigger: Trigger[Any, Any] | None) -> str:
-    """Returns the name of a trigger's class; dropping elements as well needs nothing of what is there."""
+    """Returns the name of a trigger's class, without `PurgingTrigger`: purging needs no state of its own."""
     while isinstance(trigger, PurgingTrigger):
         trigger = trigger.nested_trigger
     return "that of windows by count" if trigger is None else type(trigger).__qualname__

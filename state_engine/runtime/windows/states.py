@@ -1,6 +1,6 @@
-"""States of windows: found once by their descriptor, and merged between windows.
+"""States of windows: looked up once per descriptor, and merged between windows.
 
-A state reads and writes under the entry that is current: a key alone, or a key with a window as its namespace.
+A state reads and writes under the current entry: a key alone, or a key with a window as its namespace.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ Ask = Callable[[Any], Any]
 
 
 class KnownStates(KeyedStateStore):
-    """States by descriptor, each asked for once: making a state's schema costs more than reading the state.
+    """Caches states by descriptor, since making a state's schema costs more than reading the state.
 
     Args:
-        context: Where to ask.
-        wrap: What each state becomes; nothing by default.
+        context: Returns the states.
+        wrap: Wraps each state; by default a state is returned as it is.
     """
 
     def __init__(self, context: RuntimeContext, wrap: Callable[[Any], Any] = lambda state: state) -> None:
@@ -61,25 +61,25 @@ class KnownStates(KeyedStateStore):
                 return self.get_reducing_state(descriptor)
             case AggregatingStateDescriptor():
                 return self.get_aggregating_state(descriptor)
-        return self.get_state(descriptor)  # type: ignore[arg-type]  # it refuses what is none
+        return self.get_state(descriptor)  # type: ignore[arg-type]  # it refuses what is no value state descriptor
 
     def _get(self, kind: str, descriptor: StateDescriptor, ask: Ask) -> Any:
-        known = self._known.get((kind, getattr(descriptor, "name", "")))
-        if known is not None and (known[0] is descriptor or _is_same(known[0], descriptor)):
-            return known[1]
+        cached = self._known.get((kind, getattr(descriptor, "name", "")))
+        if cached is not None and (cached[0] is descriptor or _is_same(cached[0], descriptor)):
+            return cached[1]
         state = self._wrap(ask(descriptor))
         self._known[kind, descriptor.name] = descriptor, state
         return state
 
 
 def _is_same(one: StateDescriptor, other: StateDescriptor) -> bool:
-    """Whether two descriptors of one name and kind have one type: authors like to make them anew for each call."""
+    """Returns whether two descriptors of one name and kind are equal: authors often make a new one for each call."""
     parts = [(type(d), d.type_info, d.ttl_config, getattr(d, "key_type_info", None)) for d in (one, other)]
     return parts[0] == parts[1]
 
 
 class MergeableStates(KnownStates):
-    """States of a trigger; aggregating ones come in a form that can be merged."""
+    """States of a trigger; its aggregating states can be merged."""
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         return self._get("aggregating", state_descriptor, self._ask_aggregating)  # type: ignore[no-any-return]
@@ -89,10 +89,10 @@ class MergeableStates(KnownStates):
 
 
 class MergeableAggregatingState(AggregatingState[Any, Any]):
-    """An aggregating state whose accumulators can be taken out and put back as they are.
+    """An aggregating state that also reads and merges whole accumulators.
 
     Attributes:
-        adding: The state below, for who adds to it with each record.
+        adding: The wrapped state, for callers that add to it with each record.
     """
 
     def __init__(self, context: RuntimeContext, descriptor: AggregatingStateDescriptor) -> None:
@@ -109,23 +109,23 @@ class MergeableAggregatingState(AggregatingState[Any, Any]):
         self.adding.clear()
 
     def accumulator(self) -> Any:
-        """Returns the state's own accumulator; None without one."""
+        """Returns the state's accumulator; None without one."""
         return self.adding.read()
 
     def merge(self, accumulator: Any) -> None:
-        """Merges another accumulator into that of the current entry."""
-        there = self.adding.read()
-        self.adding.put(accumulator if there is None else self._function.merge(there, accumulator))
+        """Merges another accumulator into the accumulator of the current entry."""
+        current = self.adding.read()
+        self.adding.put(accumulator if current is None else self._function.merge(current, accumulator))
 
 
 def merge_entries(state: Any, keys: KeyContext, target: Any, sources: Sequence[Any]) -> None:
-    """Moves what a state holds under several entries to one of them; the current entry is `target` afterwards.
+    """Moves the content of a state from several entries to one; afterwards the current entry is `target`.
 
     Args:
         state: A list, reducing or mergeable aggregating state.
         keys: The current entry.
-        target: Where to; what is there comes first.
-        sources: Where from, in order.
+        target: The entry that gets the content; its own content comes first.
+        sources: The entries from which content is moved, in order.
 
     Raises:
         JobDefinitionError: The state cannot be merged.
@@ -142,7 +142,7 @@ def merge_entries(state: Any, keys: KeyContext, target: Any, sources: Sequence[A
 
 
 def _taking_and_putting(state: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    """Returns what gives all that a state holds, None being nothing, and what adds it to what it holds elsewhere."""
+    """Returns two functions: one reads all content of a state (None if empty), one adds it to the current entry."""
     match state:
         case ListState():
             return lambda: list(state.get()) or None, state.add_all

@@ -1,4 +1,4 @@
-"""What an author says about the windows of a stream, and what is made of it, without Spark: tests use it too."""
+"""The author's API for the windows of a stream; it makes a window operation without Spark, so tests use it too."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
@@ -45,16 +45,16 @@ AnyWindowFunction = WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[A
 class WindowedStream(Generic[R]):
     """Records partitioned by key and window: PyFlink's class of the same name.
 
-    `trigger`, `evictor`, `allowed_lateness` and `side_output_late_data` say more about the windows and return this
-    object; `reduce`, `aggregate`, `apply` and `process` say what becomes of them, and end with an operator. `uid` is
-    its stable name, under which its state is found. All raise `JobDefinitionError` for what cannot run.
+    `trigger`, `evictor`, `allowed_lateness` and `side_output_late_data` configure the windows and return this object.
+    `reduce`, `aggregate`, `apply` and `process` define what is done with the windows, and make an operator. `uid` is
+    its stable name, under which its state is found. All methods raise `JobDefinitionError` for what cannot run.
 
     Args:
-        columns: Of the records, or their type where they are bare values.
-        assigner: Which windows a record is in.
-        add: Makes an operator of an adapter, an output type and a uid.
+        columns: Columns of the records, or their type if they are bare values.
+        assigner: Decides which windows a record is in.
+        add: Makes an operator from an adapter, an output type and a uid.
         has_event_time: Whether the records have event times.
-        key: The key columns, for rows of declared aggregates; None where records are no rows of columns.
+        key: The key columns, for rows of declared aggregates; None if records are not rows of columns.
     """
 
     applied: ClassVar[type[Function]] = WindowFunction
@@ -75,8 +75,7 @@ class WindowedStream(Generic[R]):
         if assigner.is_event_time() and not has_event_time:
             raise JobDefinitionError(
                 f"window() got {type(assigner).__name__} on a stream without event time.",
-                action="Put assign_timestamps_and_watermarks(...) in front of key_by(), or take windows by "
-                "processing time.",
+                action="Call assign_timestamps_and_watermarks(...) before key_by(), or use windows by processing time.",
             )
         self._add = add
         self._trigger: Trigger[Any, Any] | None = None
@@ -89,26 +88,26 @@ class WindowedStream(Generic[R]):
         return self._columns
 
     def trigger(self, trigger: Trigger[Any, Any]) -> "WindowedStream[R]":
-        """Says when windows fire, in place of what the assigner says."""
+        """Sets when windows fire, instead of the assigner's default trigger."""
         checked(trigger, Trigger, "trigger()")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise JobDefinitionError(
                 f"{type(trigger).__name__} cannot be used with {type(self._assigner).__name__}, whose windows merge.",
-                action="Let its can_merge() return True and its on_merge() do what is needed, or take another trigger.",
+                action="Let its can_merge() return True and implement its on_merge(), or use another trigger.",
             )
         self._trigger = trigger
         return self
 
     def evictor(self, evictor: Evictor) -> "WindowedStream[R]":
-        """Says which elements leave a window before or after its function; the window then keeps all of them."""
+        """Sets which elements leave a window before or after its function; the window then keeps all elements."""
         self._evictor = checked(evictor, Evictor, "evictor()")
         return self
 
     def allowed_lateness(self, time_ms: Any) -> "WindowedStream[R]":
-        """Says how long behind its end an event-time window still takes records, each of which fires it anew.
+        """Sets how long after its end an event-time window still takes records; each late record fires it again.
 
         Args:
-            time_ms: In ms, or a `Time`; 0 without this call.
+            time_ms: The lateness in ms, or a `Time`; 0 without this call.
         """
         is_number = isinstance(time_ms, int) and not isinstance(time_ms, bool)
         lateness = time_ms if is_number else as_milliseconds(time_ms, "The allowed lateness")
@@ -118,10 +117,11 @@ class WindowedStream(Generic[R]):
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> "WindowedStream[R]":
-        """Says where records go that are too late for all their windows; without this call they are dropped.
+        """Sends records that are too late for all their windows to a side output; without this call they are dropped.
 
         Args:
-            output_tag: Its columns are those of the stream. `get_side_output` of the result gives the stream.
+            output_tag: A tag with the columns of the stream. `get_side_output` of the result returns the stream of late
+                records.
         """
         self._late_data = checked_late_data("side_output_late_data", output_tag, self._columns)
         return self
@@ -137,8 +137,8 @@ class WindowedStream(Generic[R]):
         """Reduces the records of a window as they come.
 
         Args:
-            reduce_function: Makes one record of two, of the stream's columns.
-            window_function: Gets the one record that is left; without it that is the window's row.
+            reduce_function: Makes one record of two; all have the stream's columns.
+            window_function: Gets the reduced record; without a window function, this record is the window's row.
             output_type: Columns of the rows; by default those of the stream, if there is no window function.
             uid: Stable name of the operator.
         """
@@ -165,20 +165,20 @@ class WindowedStream(Generic[R]):
     ) -> R:
         """Aggregates the records of a window as they come.
 
-        Declared aggregates in place of the function are kept by columns, without a Python call per record. Rows then
-        have the key, `window_start`, `window_end` and the results, once per window, when it is over.
+        Instead of a function you can give declared aggregates: they are kept by columns, without a Python call per
+        record. Each window then gives one row when it is over: the key, `window_start`, `window_end` and the results.
 
         Args:
-            aggregate_function: Its accumulator is all that is kept of a window. Or `Aggregate`s by the name of the
-                result, for `TumblingEventTimeWindows`, `SlidingEventTimeWindows` and `EventTimeSessionWindows`;
-                nothing else is said then.
-            window_function: Gets the one result; without it that is the window's row.
+            aggregate_function: A function; its accumulator is all that is kept of a window. Or `Aggregate`s by the name
+                of the result, for `TumblingEventTimeWindows`, `SlidingEventTimeWindows` and `EventTimeSessionWindows`;
+                with these, only `uid` and `side_output_late_data()` may be given.
+            window_function: Gets the one result; without a window function, this result is the window's row.
             accumulator_type: Type of the accumulator; by default the type hint of what `create_accumulator` returns.
             output_type: Columns of the rows; required with a function.
             uid: Stable name of the operator.
         """
         if isinstance(aggregate_function, Mapping):
-            more = {
+            extras = {
                 "a window function": window_function,
                 "accumulator_type": accumulator_type,
                 "output_type": output_type,
@@ -186,7 +186,9 @@ class WindowedStream(Generic[R]):
                 "evictor()": self._evictor,
                 "allowed_lateness()": self._lateness or None,
             }
-            return self._declared(aggregate_function, [what for what, said in more.items() if said is not None], uid)
+            return self._declared(
+                aggregate_function, [what for what, value in extras.items() if value is not None], uid
+            )
         checked(aggregate_function, AggregateFunction, "aggregate()")
         if self._evictor is None:
             accumulator = accumulator_type_of(aggregate_function, accumulator_type)
@@ -198,10 +200,10 @@ class WindowedStream(Generic[R]):
     def apply(
         self, window_function: WindowFunction[Any, Any, Any, Any], output_type: Any = None, *, uid: str | None = None
     ) -> R:
-        """Applies a function to all records of a window, which are kept until then.
+        """Keeps all records of a window, and applies a function to them.
 
         Args:
-            window_function: Makes rows of them.
+            window_function: Makes rows from them.
             output_type: Columns of the rows; required.
             uid: Stable name of the operator.
         """
@@ -215,31 +217,31 @@ class WindowedStream(Generic[R]):
         *,
         uid: str | None = None,
     ) -> R:
-        """Applies a function to all records of a window, with state; as `apply`."""
+        """Applies a function to all records of a window, as `apply`; the function may use state."""
         checked(process_window_function, self.processed, "process() on windows")
         return self._end("process", self._listed(), process_window_function, output_type, uid)
 
     def _keyed(self, function: Any) -> Any:
-        """Returns a window function as one that is given a key."""
+        """Returns a window function as one that gets a key."""
         return function
 
     def _records(self) -> StructType | None:
         return None
 
     def _key_columns(self) -> Sequence[str] | None:
-        """Returns the key columns that rows of declared aggregates have; None where there can be no such rows."""
+        """Returns the key columns in rows of declared aggregates; None if there can be no such rows."""
         return self._key
 
     def _declared(self, aggregates: Mapping[str, Aggregate], more: Sequence[str], uid: str | None) -> R:
         key, columns = self._key_columns(), self._columns
         if key is None or not isinstance(columns, StructType):
             raise JobDefinitionError(
-                "aggregate() by columns is not there for PyFlink's streams.", action="Give an AggregateFunction."
+                "aggregate() by columns is not available for PyFlink's streams.", action="Give an AggregateFunction."
             )
         if more:
             raise JobDefinitionError(
                 f"aggregate() by columns got {', '.join(more)} as well.",
-                action="Leave it out, or give an AggregateFunction in place of the aggregates.",
+                action="Remove that, or give an AggregateFunction instead of the aggregates.",
             )
         function = _aggregation_of(self._assigner)(key, self._assigner, aggregates, columns, self._late_data)
         return self._add(function, function.output, uid)
@@ -284,10 +286,10 @@ class WindowedStream(Generic[R]):
 
 
 def _aggregation_of(assigner: Any) -> type[WindowedAggregation]:
-    """Returns what aggregates such windows by columns.
+    """Returns the class that aggregates such windows by columns.
 
     Raises:
-        JobDefinitionError: Nothing does.
+        JobDefinitionError: There is none for these windows.
     """
     kind = type(assigner)  # an author's own class may assign other windows
     if kind is EventTimeSessionWindows:
@@ -297,7 +299,7 @@ def _aggregation_of(assigner: Any) -> type[WindowedAggregation]:
     raise JobDefinitionError(
         f"aggregate() by columns got {assigner!r}.",
         action="Give TumblingEventTimeWindows, SlidingEventTimeWindows or EventTimeSessionWindows, or an "
-        "AggregateFunction in place of the aggregates: it takes all windows.",
+        "AggregateFunction instead of the aggregates: it works with all windows.",
     )
 
 

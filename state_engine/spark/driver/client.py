@@ -1,7 +1,7 @@
-"""A running job, as the process that started it holds it.
+"""The handle of a running job, in the process that started it.
 
-Longer than 500 lines because an author has one object for a running job, as in PyFlink; what it does is in the files
-beside.
+Longer than 500 lines because an author has one object for a running job, as in PyFlink. The other files of this folder
+do its work.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELED"]
 
 
 class JobClient:
-    """Starts, watches and stops one incarnation of a job. PyFlink's `JobClient`, as far as one process can be it."""
+    """Starts, watches and stops one incarnation of a job: PyFlink's `JobClient`, as far as one process can offer it."""
 
     def __init__(self, job: JobDefinition, options: StartOptions) -> None:
         self._job = job
@@ -85,10 +85,10 @@ class JobClient:
         self._jobs = JobCounter(self._job_ids)
 
     def start(self) -> None:
-        """S1 to S5, with the job's lock on this machine in hand.
+        """Takes the job's lock on this machine, then runs S1 to S5 of a start.
 
         Raises:
-            JobAlreadyRunningError: Another process of this machine holds the job; nothing was written.
+            JobAlreadyRunningError: Another process on this machine holds the job's lock; nothing was written.
         """
         self._let_go = hold(self._job.root, self._job.name, "program")
         try:
@@ -119,7 +119,7 @@ class JobClient:
             lock=self._lock,
             inline_threshold=settings.data_inline_threshold,
         )
-        # Spark refuses a second query of one name, and a new driver fences the old one without asking it.
+        # Spark refuses two queries with one name, and a new driver fences the old one without stopping its query first.
         name = f"lakestate-{job.name}-{head.stored.manifest.incarnation[:8]}"
         writer = job.sources.df.writeStream.foreachBatch(self._on_batch).queryName(name)
         writer = writer.option("checkpointLocation", started.directory)
@@ -148,16 +148,16 @@ class JobClient:
         self._heartbeat.start()
 
     def _watch(self) -> None:
-        """Finds out, for one GET, that another driver has taken the job over, which an epoch would tell otherwise."""
+        """Checks with one GET whether another driver has taken the job over; otherwise only an epoch would show it."""
         if self._stopping or self._in_batch:
             return
-        if (found := self._fence.look(self._driver.head)) is not None:
-            self._driver.check_owner(found)
+        if (next_manifest := self._fence.look(self._driver.head)) is not None:
+            self._driver.check_owner(next_manifest)
 
     def _beat(self) -> None:
         self._look_after_checkpoints()
         if self._wants_epoch():
-            with self._lock:  # an epoch that was at hand may have brought what it was wanted for, or the end
+            with self._lock:  # the epoch that ran until now may have done what was wanted, or the job may have ended
                 if self._wants_epoch():
                     self.run_idle_epoch()
         elif self._wants_to_tell():
@@ -179,14 +179,14 @@ class JobClient:
         return wants and not self._pace.expects_batch()
 
     def _look_after_checkpoints(self) -> None:
-        if self._lock.acquire(blocking=False):  # else an epoch is at hand, which does it itself
+        if self._lock.acquire(blocking=False):  # otherwise an epoch is running, and does this itself
             try:
                 self._driver.look_after_checkpoints()
             finally:
                 self._lock.release()
 
     def _at_end(self) -> None:
-        """The query ended by itself: it failed, or its input has come to its end, which is that of a bounded job."""
+        """Ends the job after its query ended by itself: it failed, or the input of a bounded job is at its end."""
         end: JobEnd | None = "failed" if self.exception is not None else None
         if end is None and self._error is None and self._job.sources.bounded and not self._stopping:
             self._end_input()
@@ -196,10 +196,10 @@ class JobClient:
             try_to_discard_checkpoints(self._job, self.head, end)
 
     def _note_failure(self, error: BaseException) -> None:
-        """Keeps what the job failed with first; what was cut off by a stop says no more than that."""
+        """Keeps the job's first error. During a stop it is kept as it is; otherwise a lost engine is named instead."""
         if self._error is None:
             named = error if self._stopping or self._query is None else self._query.named(error)
-            if self._error is None:  # another thread may have noted something while Spark was asked
+            if self._error is None:  # another thread may have noted an error while this one asked Spark
                 self._error = named
 
     def _end_input(self) -> None:
@@ -216,10 +216,10 @@ class JobClient:
         try_to_discard_checkpoints(self._job, self.head, "failed")
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
-        """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
+        """Runs one micro-batch as one epoch: returns only after a verified seal, and raises otherwise."""
         self._in_batch = True
         try:
-            with self._lock:  # a stop waits for it, and what comes behind sees the stop
+            with self._lock:  # a stop waits for this epoch, and later batches see the stop
                 if not self._stopping:
                     self._run_batch(batch, batch_id)
                     return
@@ -253,7 +253,7 @@ class JobClient:
             self._jobs.look()
 
     def _records_of(self, manifest: Manifest) -> int:
-        """How many records the operators read that sources feed."""
+        """Returns how many records were read by the operators that sources feed."""
         uids = [node.uid for node in self._job.operators if node.sources]
         return sum(ack.records_in for uid in uids for ack in manifest.operators[uid].acks)
 
@@ -270,18 +270,18 @@ class JobClient:
         return SparkTasks(self._planner, records, self._started.crash_property, show_records=shown)
 
     def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
-        """Stops after the epoch at hand; the job goes on from there when it is started again.
+        """Stops the job after the running epoch; the next start goes on from there.
 
-        A job that has ended by itself stays what it is, failed or finished.
+        A job that has ended by itself keeps its state, failed or finished.
 
         Args:
-            drain: End the input first: the last watermark passes all operators, and every event-time timer fires. A job
-                that was drained is over; the epoch in front of the drain is the one to go on from.
-            before: Is called behind the epoch at hand, while no other can begin: what it sees is where the job ends, or
-                is drained from. If it raises, the job runs on and the error is passed on.
+            drain: End the input first: the last watermark passes all operators, and every event-time timer fires. A
+                drained job is over: to go on, use the epoch before the drain.
+            before: Called after the running epoch, while no other can begin. It sees the epoch at which the job ends,
+                or from which it is drained. If it raises, the job runs on and the error is passed on.
 
         Raises:
-            LakestateError: The drain failed; nothing of the epoch that failed is kept.
+            LakestateError: The drain failed; nothing of the failed epoch is kept.
         """
         if before is not None:
             with self._lock:
@@ -290,7 +290,7 @@ class JobClient:
         else:
             drain = self._refuse_epochs(drain)
             with self._lock:
-                pass  # the epoch at hand is sealed, or has failed
+                pass  # now the running epoch is sealed, or has failed
         try:
             self._running_query.stop()
             if self._heartbeat is not None:
@@ -306,18 +306,18 @@ class JobClient:
             self._being_stopped = False
 
     def cancel(self, *, before: Callable[[], None] | None = None) -> None:
-        """Ends the job for good: as `stop`, but its checkpoints go, if its configuration says so. Savepoints stay.
+        """Ends the job for good: as `stop`, but discards checkpoints, if so configured. Savepoints stay.
 
         Raises:
-            LakestateError: What `before` raised, and the job runs on; or, behind its end, checkpoints were not removed.
+            LakestateError: `before` raised it, and the job runs on; or, after the end, checkpoints were not removed.
         """
-        over = self.state != "RUNNING"  # then it has ended by itself, and that was seen to
+        has_ended = self.state != "RUNNING"  # then it ended by itself, and its checkpoints were dealt with
         self.stop(before=before)
-        if not over:
+        if not has_ended:
             discard_checkpoints(self._job, self.head, "canceled" if self.exception is None else "failed")
 
     def _refuse_epochs(self, drain: bool) -> bool:
-        """Refuses every later epoch but those of a drain; returns whether there is one."""
+        """Refuses every later epoch except those of a drain; returns whether the job will be drained."""
         if (lost := self._running_query.lost()) is not None and self.state == "RUNNING":
             self._note_failure(lost)  # the heartbeat is about to see it
         running = self.state == "RUNNING" and self._error is None
@@ -341,13 +341,13 @@ class JobClient:
         """
         deadline = time.monotonic() + timeout_s if timeout_s is not None else None
 
-        def left() -> float | None:
+        def remaining_s() -> float | None:
             return max(0.0, deadline - time.monotonic()) if deadline is not None else None
 
-        # Not for the query: the JVM may be gone, and a query whose session was stopped ends never. The heartbeat knows.
-        if self._heartbeat is not None and not self._heartbeat.wait(left()):
+        # Not for the query: without a JVM, or after its session was stopped, it never ends. The heartbeat notices both.
+        if self._heartbeat is not None and not self._heartbeat.wait(remaining_s()):
             return False
-        if not self._started.publisher.wait(left()):
+        if not self._started.publisher.wait(remaining_s()):
             return False
         self._end_checkpoints()
         failure = self.exception
@@ -357,13 +357,13 @@ class JobClient:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands, by what the log knows and not by what Spark says of an interrupted thread."""
+        """The job's state. It follows the log, and not what Spark reports about an interrupted thread."""
         if self._query is None:
             return "CREATED"
         if self._query.is_active or self._in_batch:  # Spark does not wait for the batch that its stop() cuts off
             return "RUNNING"
         if self._being_stopped or (self._heartbeat is not None and self._heartbeat.running and not self._stopping):
-            return "RUNNING"  # the end of the input may have to be worked off, and checkpoints be published
+            return "RUNNING"  # the end of the input may still have to be processed, and checkpoints be published
         if self.exception is not None:
             return "FAILED"
         return "CANCELED" if self._stopping or isinstance(self._error, StopRequestedError) else "FINISHED"
@@ -374,13 +374,13 @@ class JobClient:
         if self._stopping or isinstance(self._error, StopRequestedError):
             return None if not isinstance(self._error, LakestateError) or _is_stop(self._error) else self._error
         if self._error is None and self._query is not None and not self._query.is_active:
-            told = self._named(self._query.failure())
-            if self._error is None:  # what it failed with may have been noted while Spark was asked
-                self._error = told
+            failure = self._named(self._query.failure())
+            if self._error is None:  # another thread may have noted the error while this one asked Spark
+                self._error = failure
         return self._error
 
     def _named(self, error: BaseException | None) -> BaseException | None:
-        """Returns what Spark says of its query as an error of ours, which names the cause."""
+        """Returns Spark's error about the query as an error of ours that names the cause; other errors as they are."""
         if not isinstance(error, PySparkException):
             return error
         with records_shown(self._job.settings.show_records):
@@ -414,8 +414,8 @@ class JobClient:
     def epochs_after(self, epoch: int) -> list[EpochSummary]:
         """Returns those of `epochs` with a higher number.
 
-        Whoever follows a job asks for what came after the last epoch that it has seen, which is right however many
-        there are, as long as it asks once in 10,000 epochs.
+        To follow a job, pass the last epoch that you have seen. No epoch is missed, however many there are, as long as
+        you call this once in 10,000 epochs.
         """
         return self._history.after(epoch)
 
@@ -423,8 +423,8 @@ class JobClient:
     def spark_jobs(self) -> int:
         """How many Spark jobs the query has run.
 
-        They are counted every 50 epochs and with each call, so the number is right as long as Spark remembers the jobs
-        in between: all the application's newest 1,000, or what `spark.ui.retainedJobs` says.
+        They are counted every 50 epochs and with each call. The number is right as long as Spark remembers all jobs
+        since the last count. Spark keeps the application's newest 1,000, or the number in `spark.ui.retainedJobs`.
         """
         return self._jobs.count()
 
@@ -433,9 +433,9 @@ class JobClient:
         return [] if query.lost() else jobs_of_group(self._job.session.sparkContext, str(query.handle.runId))
 
     def _end_checkpoints(self) -> None:
-        """Waits for what is being published, and tells those who wait for a checkpoint or a rescale how it ended.
+        """Waits for the running publish, and completes the futures of checkpoints and rescales.
 
-        Behind the last epoch: workers need no longer hold anything of the job.
+        Called after the last epoch: workers need not hold anything of the job any longer.
         """
         RUNNING.end(self._incarnation)
         self._driver.end_rescales()
@@ -446,13 +446,13 @@ class JobClient:
         self._let_go()
 
     def trigger_checkpoint(self, *, full: bool = False) -> CheckpointFuture:
-        """Asks for a checkpoint with the next epoch, which comes soon, with or without input.
+        """Requests a checkpoint with the next epoch, which comes soon, with or without input.
 
         Args:
             full: Fold the state from scratch, whatever the last checkpoint left.
 
         Returns:
-            How it ends; whoever does not care need not look.
+            A future for its end; it may be ignored.
         """
         future = CheckpointFuture(self._job.name)
         self._started.coordinator.request(CheckpointRequest(full=full, tell=future.tell))
@@ -466,15 +466,15 @@ class JobClient:
     def rescale(self, parallelism: int | Mapping[str, int]) -> RescaleFuture:
         """Gives the running job another parallelism with its next epoch, which comes soon, with or without input.
 
-        Nothing is restarted: the subtasks of that epoch take over the key groups that are then theirs. Starts keep the
-        new parallelism as long as the job's definition says what it says now, or until a start names another.
+        Nothing is restarted: the subtasks of that epoch take over the key groups that are then theirs. Later starts
+        keep the new parallelism while the job's definition gives the same one as now, or until a start names another.
 
         Args:
             parallelism: Of all operators, or of some by uid. Operators that share a task, or read one operator, have
-                one parallelism: to name one of them is to name all.
+                one parallelism: naming one of them sets it for all.
 
         Returns:
-            What is done when an epoch is sealed with it; whoever does not care need not look.
+            A future that is done when an epoch is sealed with the new parallelism; it may be ignored.
 
         Raises:
             RescaleError: A number is below 1 or above max parallelism, a uid is unknown, or operators that share one
@@ -503,15 +503,15 @@ class JobClient:
         """Replaces the state of some key groups, or of some keys, between two epochs of the running job.
 
         All keyed states and timers of a chosen operator move together. Input that was read since the source's epoch is
-        not read again for them, and sinks keep what they have; the next epoch stands on the replaced state.
+        not read again for them, and sinks keep what they have. The next epoch starts from the replaced state.
 
         Args:
             source: A savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>`.
             ranges: Key groups by number, or as (first, last), both inclusive.
             uids: Operators; all with keyed state by default.
-            keys: In place of `ranges`: values of the key columns in tuples, of a single column also bare.
-            dry_run: Say what would happen, and write nothing.
-            cancelled: Asked now and then until the manifest is put; once it says True the restore ends, without a
+            keys: In place of `ranges`: tuples of the key columns' values; for a single key column also bare values.
+            dry_run: Report what would happen, and write nothing.
+            cancelled: Called now and then until the manifest is put. Once it returns True, the restore ends without a
                 trace.
 
         Returns:
@@ -519,8 +519,8 @@ class JobClient:
 
         Raises:
             NothingToRestoreError: The source does not exist.
-            RestoreError: It is refused, as its class and message say; nothing was written and the job goes on.
-            RestoreCancelledError: It was cancelled.
+            RestoreError: The restore is refused; class and message say why. Nothing was written and the job goes on.
+            RestoreCancelledError: The restore was cancelled.
             StopRequestedError: The job is stopping, or has ended.
             FencedError: Another driver owns the job.
         """
@@ -548,8 +548,8 @@ class JobClient:
     ) -> Savepoint:
         """Takes a savepoint of the newest sealed epoch; the job is not disturbed.
 
-        A native one pins the epoch's files and copies nothing; a canonical one writes the state out, while this thread
-        waits, to tables that can be moved: states of ten million rows and more by a Spark job (`SparkWriter`).
+        A native one pins the epoch's files and copies nothing. A canonical one writes the state to tables that can be
+        moved, while this thread waits; a Spark job writes states of ten million rows and more (`SparkWriter`).
         Arguments and errors are those of `state_engine.savepoint.trigger_savepoint`.
         """
         return trigger_savepoint(
@@ -563,21 +563,21 @@ class JobClient:
         )
 
     def stop_with_savepoint(self, wanted: SavepointRequest | None = None, *, drain: bool = False) -> Savepoint:
-        """Stops with a savepoint of the last epoch, by default a native one; if there cannot be one the job runs on.
+        """Stops with a savepoint of the last epoch, by default a native one. If it cannot be taken, the job runs on.
 
-        A drain leaves a second one in front of it, labelled `before drain`: the one to go on from. Raises what went
-        wrong; only a drain that has begun ends a job without the savepoint that was asked for.
+        With a drain, a second savepoint is taken before the drain, labelled `before drain`: the one to go on from.
+        Raises what went wrong. Only a drain that has begun can end a job without the requested savepoint.
         """
 
         def take(one: SavepointRequest) -> Savepoint:
-            taken: Savepoint = trigger_savepoint(self._job.root, self._job.name, **one.arguments("user"))
-            return taken
+            savepoint: Savepoint = trigger_savepoint(self._job.root, self._job.name, **one.arguments("user"))
+            return savepoint
 
         return stop_with_savepoint(self.stop, take, wanted or SavepointRequest(), drain=drain)
 
 
 def _is_stop(error: LakestateError) -> bool:
-    """An epoch that `query.stop()` cut off was not sealed, and that is all there is to say about it."""
+    """Returns whether an error is only that of an epoch which `query.stop()` cut off; that epoch was not sealed."""
     return isinstance(error, StopRequestedError) or type(error) is EpochError
 
 

@@ -1,4 +1,4 @@
-"""What the log says of a clock that was set: at a start, and while a driver runs."""
+"""Log lines about a clock that was set: at a start, and while a driver runs."""
 
 import logging
 
@@ -8,14 +8,14 @@ HOUR_MS = 3_600_000
 
 
 def tell_of_difference(job: str, processing_time: int, now_ms: int) -> None:
-    """Names a clock that is more than an hour away from the newest epoch, at a start.
+    """Logs, at a start, that the clock is more than an hour away from the newest epoch.
 
-    A job that did not run for hours is the usual reason for a clock that is ahead.
+    A clock that is ahead usually means that the job did not run for hours.
 
     Args:
         job: Name of the job.
-        processing_time: Of its newest sealed epoch, in ms.
-        now_ms: The clock of this machine.
+        processing_time: Processing time of its newest sealed epoch, in ms.
+        now_ms: Time by the clock of this machine.
     """
     hours = (now_ms - processing_time) / HOUR_MS
     if hours > 1:
@@ -33,7 +33,7 @@ def tell_of_difference(job: str, processing_time: int, now_ms: int) -> None:
 
 
 def tell_of_step(job: str, step_ms: int) -> None:
-    """Names a step of the clock while the job's driver runs; 0 says that the clock is back."""
+    """Logs a step of the clock while the job's driver runs; a step of 0 means that the clock is back."""
     if step_ms:
         _log.warning(
             "The clock of this machine jumped by %.0f seconds. Processing time of job %r goes on as if it had not; if "

@@ -1,4 +1,4 @@
-"""The end of a job: what becomes of batches behind a stop, and what it lets go when it ends for good."""
+"""The end of a job: batches that come after a stop are refused; checkpoints are discarded when it ends for good."""
 
 import logging
 from typing import NoReturn
@@ -14,11 +14,13 @@ from state_engine.spark.graph.definition import JobDefinition
 
 _log = logging.getLogger(__name__)
 _LONGEST_STOP_MS = 10_000
-"""So long a batch that comes behind a stop waits for Spark to stop the query."""
+"""How long a batch that comes after a stop waits for Spark to stop the query."""
 
 
 def discard_checkpoints(job: JobDefinition, head: StoredManifest, end: JobEnd) -> None:
-    """Removes what shall not outlive a job that has ended so; nothing of it runs any more.
+    """Discards a job's checkpoints if its configuration does not keep them after such an end.
+
+    Nothing of the job runs any more.
 
     Args:
         job: The job.
@@ -33,7 +35,7 @@ def discard_checkpoints(job: JobDefinition, head: StoredManifest, end: JobEnd) -
 
 
 def try_to_discard_checkpoints(job: JobDefinition, head: StoredManifest, end: JobEnd) -> None:
-    """The same for a job that has ended by itself: how that was does not depend on it."""
+    """Does the same for a job that has ended by itself; a failure is logged, and does not change how the job ended."""
     try:
         discard_checkpoints(job, head, end)
     except Exception as error:
@@ -41,10 +43,10 @@ def try_to_discard_checkpoints(job: JobDefinition, head: StoredManifest, end: Jo
 
 
 def refuse_batch(batch: DataFrame, job: str) -> NoReturn:
-    """Refuses a batch that comes behind a stop, once Spark stops the query too.
+    """Refuses a batch that comes after a stop, once Spark stops the query too.
 
-    It waits on the query's own thread in the JVM, which the stop interrupts: an error that Spark gets before that, or
-    that tells of no interruption, is logged as the failure of a query.
+    It waits on the query's own thread in the JVM, which the stop interrupts. Spark would log an error that it gets
+    before that, or that reports no interruption, as the failure of a query.
 
     Raises:
         StopRequestedError: Always.

@@ -1,4 +1,4 @@
-"""Whether another driver has taken a job over, for a driver that seals nothing and so would not find out."""
+"""Detects that another driver has taken a job over, for a driver that seals nothing and so would not find out."""
 
 import logging
 
@@ -11,16 +11,16 @@ _log = logging.getLogger(__name__)
 
 
 class FenceWatch:
-    """Asks storage now and then for one name: the manifest behind the newest one of this driver.
+    """Reads one name from storage now and then: the manifest after this driver's newest one.
 
-    A seal shows as well that the job is still this driver's, so that a busy one is never asked for. A claim or a
-    closing manifest stays where it is at least until retention frees its epoch: a driver that slept as long finds out
+    A seal shows as well that the job is still this driver's, so a busy driver never reads that name. A claim or a
+    closing manifest stays where it is at least until retention frees its epoch. A driver that slept that long finds out
     with its next epoch.
 
     Args:
-        log: The job's chain of manifests, for this alone: the driver's own is in use meanwhile.
-        interval_ms: Least time between two questions, and between a seal and the first one.
-        clock: Time.
+        log: The job's chain of manifests, for this alone: the driver uses its own one at the same time.
+        interval_ms: Least time between two reads, and between a seal and the first read.
+        clock: The clock.
     """
 
     def __init__(self, log: Log, interval_ms: int, clock: Clock) -> None:
@@ -31,12 +31,12 @@ class FenceWatch:
         self._since = 0
 
     def look(self, head: StoredManifest) -> StoredManifest | None:
-        """Returns the manifest behind the newest one of this driver; null if there is none, or it is too early to ask.
+        """Returns the manifest after this driver's newest one; None if none exists, or it is too early to read.
 
-        What storage does not answer is asked again after the same time.
+        If storage does not answer, the next read comes after the same interval.
 
         Raises:
-            CorruptionError: There is one, and it cannot be read.
+            CorruptionError: The manifest exists and cannot be read.
         """
         now, place = self._clock.steady_ms(), (head.manifest.generation, head.manifest.epoch)
         if place != self._place:
@@ -49,7 +49,7 @@ class FenceWatch:
         except NotFoundError:
             return None
         except StorageError as error:
-            _log.warning("Storage does not say whether job %r is still ours: %s", head.manifest.job, error)
+            _log.warning("Storage does not answer whether job %r is still ours: %s", head.manifest.job, error)
             return None
 
 

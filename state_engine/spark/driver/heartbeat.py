@@ -1,4 +1,4 @@
-"""Epochs that no batch brings: for timers that are due, and for the end of the input."""
+"""Runs epochs without a batch: for timers that are due, and for the end of the input."""
 
 import threading
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import NamedTuple
 from state_engine.clock import Clock
 
 PATIENCE = 10
-"""Timers wait for the next batch where batches take no longer than so many heartbeats; behind longer ones they would
-wait too long, and an epoch of their own costs little beside these."""
+"""Due timers wait for the next batch if batches take no longer than this number of heartbeats. After longer batches
+they would wait too long, and compared with these an epoch of their own costs little."""
 
 LONGEST_S = 1.0
-"""Longest time without a look whether the query has ended, its engine is gone, or another driver owns the job."""
+"""Longest time between checks whether the query has ended, its engine is gone, or another driver owns the job."""
 
 
 class _Batch(NamedTuple):
@@ -20,14 +20,15 @@ class _Batch(NamedTuple):
 
 
 class Pace:
-    """How closely the batches of a running job follow each other.
+    """Measures how closely the batches of a job follow each other, to decide whether due timers wait for the next one.
 
-    A batch fires the timers that the one before has made due. As long as the next one is about to come, an epoch for
-    them alone would only keep it waiting: a job whose windows end in every batch took an eighth less time without it.
+    A batch fires the timers that the batch before it has made due. While the next batch is about to come, an epoch for
+    these timers alone would only delay it. A job with windows that end in every batch took an eighth less time without
+    such epochs.
 
     Args:
-        interval_ms: How often the job looks whether something is due.
-        clock: Time.
+        interval_ms: How often the job checks whether something is due.
+        clock: The clock.
     """
 
     def __init__(self, interval_ms: int, clock: Clock) -> None:
@@ -36,11 +37,11 @@ class Pace:
         self._last: _Batch | None = None
 
     def ended(self, took_ms: int) -> None:
-        """Takes that a batch has ended which took so long."""
+        """Notes that a batch has just ended, and how long it took."""
         self._last = _Batch(took_ms, self._clock.steady_ms())
 
     def expects_batch(self) -> bool:
-        """Says whether the next batch should be there before it is worth an epoch without one; from any thread."""
+        """Returns whether the next batch should come before an epoch without one is worth it; from any thread."""
         last = self._last
         if last is None or last.took_ms > PATIENCE * self._interval:
             return False
@@ -51,13 +52,13 @@ class Heartbeat:
     """A thread that looks after a job between its batches, until its query has ended.
 
     Args:
-        name: Of the thread.
-        interval_ms: How often it looks.
-        has_ended: Waits up to so many seconds for the end of the query, and says whether it has ended.
-        watch: Looks whether the job is still this driver's; at least once a second, however rare the epochs.
+        name: Name of the thread.
+        interval_ms: How often it calls `beat`.
+        has_ended: Waits for the end of the query, up to the seconds given, and returns whether it has ended.
+        watch: Checks whether the job is still this driver's. Called at least once a second, however rare the epochs.
         beat: Runs an epoch if one is due.
         at_end: Called once the query has ended by itself.
-        failed: Is told what either of them raised; nothing is called after it.
+        failed: Called with the error that any of these raised; nothing is called after it.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Waits for the end of the thread, whose query was stopped; the epoch that it may be running ends first."""
+        """Waits for the end of the thread, after its query was stopped; an epoch that the thread runs ends first."""
         self._stopped.set()
         self.wait()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits for the end of the thread; says whether it has ended."""
+        """Waits for the end of the thread; returns whether it has ended."""
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()

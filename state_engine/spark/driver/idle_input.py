@@ -1,4 +1,4 @@
-"""What an epoch without input reads: an empty frame, in a session like that of the query's batches."""
+"""What an epoch without input reads: an empty DataFrame, in a session like that of the query's batches."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 class IdleInput:
-    """Made right behind the start of a query.
+    """Gives an empty DataFrame for epochs between the batches of a query; made right after the query's start.
 
-    Spark runs a query's batches in a clone of the author's session, of the moment in which the query starts. A clone of
-    that clone has the same functions, views and settings: an expression means the same in batches and between them, and
-    what the author changes later is seen in neither.
+    Spark runs a query's batches in a clone of the author's session, made when the query starts. A clone of that clone
+    has the same functions, views and settings. So an expression means the same in batches and between them, and neither
+    sees what the author changes later.
 
     Args:
         stream: What the query reads.
@@ -18,19 +18,19 @@ class IdleInput:
     """
 
     def __init__(self, stream: DataFrame, query: Any) -> None:
-        of_batches = query._jsq.streamingQuery().sparkSessionForStream()
-        clone = of_batches.cloneSession()
-        clone.sessionState().catalog()  # copied when it is first asked for, and with it that of the batches
+        batch_session = query._jsq.streamingQuery().sparkSessionForStream()
+        clone = batch_session.cloneSession()
+        clone.sessionState().catalog()  # the first access copies it, and with it the catalog of the batches
         self._session = SparkSession(stream.sparkSession.sparkContext, clone)
         self._schema = stream._jdf.schema()
         self._empty: DataFrame | None = None
 
     def frame(self) -> DataFrame:
-        """Returns the frame, the same each time: the planner keeps expressions by session."""
+        """Returns the DataFrame, the same each time: the planner keeps expressions by session."""
         if self._empty is None:
             # Not by createDataFrame(), which would make the clone the active session of the calling thread.
-            none = self._session.sparkContext._jsc.emptyRDD().rdd()
-            empty = self._session._jsparkSession.internalCreateDataFrame(none, self._schema, False)
+            no_rows = self._session.sparkContext._jsc.emptyRDD().rdd()
+            empty = self._session._jsparkSession.internalCreateDataFrame(no_rows, self._schema, False)
             self._empty = DataFrame(empty, self._session)
         return self._empty
 

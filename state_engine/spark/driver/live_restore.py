@@ -18,12 +18,12 @@ def restored_between_epochs(restorer: GroupRestorer, driver: EpochDriver, record
     """Replaces the state that a restorer has chosen, with a manifest of its own; returns what happened.
 
     Raises:
-        RestoreError: It is refused; nothing was written.
-        RestoreCancelledError: It was cancelled.
+        RestoreError: The restore is refused; nothing was written.
+        RestoreCancelledError: The restore was cancelled.
         FencedError: Another driver owns the job; what was written is gone.
     """
     with restorer.kept():
-        report = restorer.plan(driver.head)  # outside the lock: reading both sides may take its time
+        report = restorer.plan(driver.head)  # outside the lock: reading both sides may take a while
         try:
             sealed = record(lambda: driver.restore_groups(restorer.write)).manifest
         except FencedError:

@@ -1,4 +1,4 @@
-"""Sources that read at another place than before: whether their positions hold there, and where their files are now.
+"""Sources that read at another place than before: checks that their positions hold there, and finds their files.
 
 Spark's log of a file source has full paths and times: a file below another folder, or with another time, may be taken
 for a new one. A position in a Delta table names the table's id.
@@ -24,7 +24,7 @@ from state_engine.spark.wire.names import quote_always
 def follow_files(
     files: Iterable[SourceFile], recorded: SourceFingerprint, now: SourceFingerprint
 ) -> Iterator[SourceFile]:
-    """Yields files as they are called below the place where the source reads now.
+    """Yields files with their paths below the place where the source reads now.
 
     Args:
         files: As they were recorded while the source read at `recorded`, or before.
@@ -43,7 +43,7 @@ def check_moved(
     files: Sequence[Sequence[SourceFile]],
     allowed: Iterable[int],
 ) -> None:
-    """Looks at sources that a start allows to have moved; what may not move at all is refused elsewhere.
+    """Checks the sources that a start allows to have moved; sources that may not move at all are refused elsewhere.
 
     Args:
         spark: The session that is going to read them.
@@ -53,7 +53,7 @@ def check_moved(
         allowed: Numbers of the sources that may have changed.
 
     Raises:
-        SourcesChangedError: Files at the new place have other times, or the Delta table there is another one.
+        SourcesChangedError: Files at the new place have other times, or the Delta table there is not the same table.
     """
     if len(target.fingerprints) != len(now):
         return
@@ -67,14 +67,14 @@ def check_moved(
 
 
 def _check_table(spark: SparkSession, number: int, path: str, position: SourcePosition) -> None:
-    wanted = json.loads(position.offset)["reservoirId"]
-    found = spark.sql(f"DESCRIBE DETAIL delta.{quote_always(path)}").select("id").head()
-    if found is None or found.id != wanted:
+    recorded_id = json.loads(position.offset)["reservoirId"]
+    table = spark.sql(f"DESCRIBE DETAIL delta.{quote_always(path)}").select("id").head()
+    if table is None or table.id != recorded_id:
         raise SourcesChangedError(
-            f"Source {number}: the Delta table at {path} has the id {found.id if found else 'none'}, and the position "
-            f"is one in table {wanted}.",
-            action="Move or copy the folder of the table as a whole, with its _delta_log. For a table that was written "
-            "anew start a job of another name.",
+            f"Source {number}: the Delta table at {path} has the id {table.id if table else 'none'}, but the position "
+            f"belongs to table {recorded_id}.",
+            action="Move or copy the folder of the table as a whole, with its _delta_log. For a table that was created "
+            "anew, start a job with another name.",
         )
 
 
@@ -82,15 +82,15 @@ def _check_times(number: int, path: str, files: Sequence[SourceFile]) -> None:
     changed = [file.path for file in files if _time_of(file.path) not in (None, file.timestamp)]
     if changed:
         raise SourcesChangedError(
-            f"Source {number}: {len(changed)} of {len(files)} files that were read have another time of modification "
-            f"below {path}, such as {changed[0]}: they may be others, and Spark may read them again.",
+            f"Source {number}: {len(changed)} of {len(files)} files that were read have another modification time "
+            f"below {path}, such as {changed[0]}: they may be other files, and Spark may read them again.",
             action="Move the folder, or copy it with its times (mv, cp -p, rsync -t). Give new files names that the "
             "old ones did not have.",
         )
 
 
 def _time_of(url: str) -> int | None:
-    """Returns when a local file was modified, in ms since the epoch; None if it is not there."""
+    """Returns when a local file was modified, in ms since 1970-01-01 UTC; None if it does not exist."""
     try:
         return os.stat(unquote(urlsplit(url).path)).st_mtime_ns // 1_000_000
     except OSError:

@@ -1,6 +1,6 @@
-"""Reading where Spark's sources stand, from the offset log of the running query (E1).
+"""Reads the positions of Spark's sources from the offset log of the running query (E1).
 
-Spark writes `offsets/<batch>` before it hands the batch out; file sources write the files that a batch brought to
+Spark writes `offsets/<batch>` before it hands out the batch. A file source records the files that a batch brought in
 `sources/<i>/<log offset>`. Verified against Spark 4.2; see `docs/seeding.md`.
 """
 
@@ -20,7 +20,7 @@ class OffsetLog:
     Args:
         directory: The query's checkpoint location, on a local disk.
         fingerprints: The sources of the job, in order.
-        seeded: Source positions that the directory was seeded with, none for a fresh start.
+        seeded: Source positions that the directory was seeded with; empty for a fresh start.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class OffsetLog:
         """Returns the positions after a batch, with the new files of file sources.
 
         Raises:
-            SourcesChangedError: The log has another number of sources than the job.
+            SourcesChangedError: The log has another version than 1, or another number of sources than the job.
             MissingFileError: The log of a file source has lost an entry.
         """
         with open(os.path.join(self._directory, "offsets", str(batch_id)), encoding="utf-8") as file:
@@ -51,7 +51,7 @@ class OffsetLog:
         return SourceState(metadata=metadata, positions=tuple(positions), fingerprints=self._fingerprints)
 
     def advance(self, state: SourceState) -> None:
-        """Remembers that the epoch of these positions was sealed: its files are not new any more."""
+        """Notes that the epoch of these positions was sealed: its files are no longer new."""
         for index, position in enumerate(state.positions):
             offset = _file_offset(position.offset)
             if offset is not None:
@@ -67,11 +67,11 @@ class OffsetLog:
         return SourcePosition(offset=line, new_files=tuple(files))
 
     def _files_of(self, index: int, number: int) -> list[SourceFile]:
-        """Returns the files of one log entry, from its own file or from the compaction that took it up.
+        """Returns the files of one log entry, from its own file or from the compaction file that contains it.
 
         Raises:
-            MissingFileError: There is no such entry: without its files in the manifest the next start would read them
-                a second time.
+            MissingFileError: The entry does not exist. Without its files in the manifest, the next start would read
+                them a second time.
         """
         folder = os.path.join(self._directory, "sources", str(index))
         for name in _names_of(folder, number):
@@ -79,7 +79,7 @@ class OffsetLog:
             if entries:
                 return [SourceFile(path=e["path"], timestamp=e["timestamp"]) for e in entries]
         raise MissingFileError(
-            f"Spark's log of source {index} has no entry {number} in {folder}; nobody knows which files it brought.",
+            f"Spark's log of source {index} has no entry {number} in {folder}; which files it brought is not known.",
             action="Start the job again: it makes a new directory from the manifests, and reads these files in it.",
         )
 
@@ -93,7 +93,7 @@ def _entries(path: str) -> list[dict[str, Any]]:
 
 
 def _names_of(folder: str, number: int) -> Iterator[str]:
-    """Yields the files that may hold an entry; what a compaction has taken up is removed in time."""
+    """Yields the files that may hold an entry; some time after a compaction Spark removes the entry's own file."""
     yield str(number)
     compactions = []
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -115,7 +115,7 @@ def _file_offset(line: str) -> int | None:
 
 
 def is_file_source(position: SourcePosition) -> bool:
-    """Says whether a position is a file source's."""
+    """Returns whether a position is that of a file source."""
     return _file_offset(position.offset) is not None
 
 

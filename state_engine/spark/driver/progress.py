@@ -15,7 +15,7 @@ EPOCHS_PER_COUNT = 50
 
 
 class EpochSummary(NamedTuple):
-    """One sealed epoch, for progress: its number, what the operators that sources feed have read, seconds until E8."""
+    """Progress of one sealed epoch: number, kind, records read by the operators that sources feed, seconds until E8."""
 
     epoch: int
     kind: str
@@ -26,10 +26,10 @@ class EpochSummary(NamedTuple):
 class EpochHistory:
     """The newest epochs of one incarnation, for any number of readers at their own pace.
 
-    Epochs are asked for by number, never by place: what is old is dropped.
+    Readers ask by epoch number, never by index, because old epochs are dropped.
 
     Args:
-        kept: How many are kept.
+        kept: How many epochs are kept.
     """
 
     def __init__(self, kept: int = KEPT_EPOCHS) -> None:
@@ -37,21 +37,21 @@ class EpochHistory:
         self._epochs: deque[EpochSummary] = deque(maxlen=kept)
 
     def append(self, summary: EpochSummary) -> None:
-        """Adds an epoch; its number is higher than all before."""
+        """Adds an epoch; its number is higher than all earlier ones."""
         with self._lock:
             self._epochs.append(summary)
 
     def after(self, epoch: int) -> list[EpochSummary]:
-        """Returns the kept epochs with higher numbers, oldest first; it costs as much as there are."""
+        """Returns the kept epochs with higher numbers, oldest first; the cost grows with their number."""
         with self._lock:
             return [*takewhile(lambda summary: summary.epoch > epoch, reversed(self._epochs))][::-1]
 
 
 class JobCounter:
-    """Counts what a list that forgets its oldest entries has ever held.
+    """Counts all Spark jobs that ever were in a list that forgets its oldest entries.
 
     Args:
-        job_ids: Gives the ids of the jobs that are remembered, in any order; later jobs have higher ids.
+        job_ids: Returns the ids of the jobs that are remembered, in any order; later jobs have higher ids.
     """
 
     def __init__(self, job_ids: Callable[[], Iterable[int]]) -> None:
@@ -69,7 +69,7 @@ class JobCounter:
             return self._count
 
     def look(self) -> None:
-        """Counts in passing. A sealed epoch shall not fail because Spark's books cannot be read just now."""
+        """Counts, and ignores errors: a sealed epoch must not fail because Spark's job list cannot be read just now."""
         with suppress(Exception):
             self.count()
 
@@ -77,8 +77,8 @@ class JobCounter:
 def jobs_of_group(context: SparkContext, group: str) -> list[int]:
     """Returns the ids of a group's jobs, as far as Spark remembers them."""
     jvm: Any = context._jvm
-    found: Any = context._jsc.statusTracker().getJobIdsForGroup(group)
-    text: str = jvm.java.util.Arrays.toString(found)  # one call into the JVM, and not one for each number
+    ids: Any = context._jsc.statusTracker().getJobIdsForGroup(group)
+    text: str = jvm.java.util.Arrays.toString(ids)  # one call into the JVM, and not one for each number
     return [int(number) for number in text.strip("[]").split(",") if number]
 
 

@@ -1,4 +1,4 @@
-"""A rescale that somebody waits for."""
+"""The future of a rescale."""
 
 import threading
 
@@ -7,7 +7,7 @@ from state_engine.log.manifest import StoredManifest
 
 
 class RescaleFuture:
-    """How a rescale of a running job ends.
+    """Lets a caller wait for a rescale of a running job, and learn how it ends.
 
     Args:
         job: Name of the job, for messages.
@@ -20,19 +20,19 @@ class RescaleFuture:
         self._why = ""
 
     def tell(self, sealed: StoredManifest | None, why: str) -> None:
-        """Takes the end: the first manifest with the new parallelism, or why there is none."""
+        """Notes that the rescale has ended: with the first manifest of the new parallelism, or why there is none."""
         self._sealed, self._why = sealed, why
         self._ended.set()
 
     def done(self) -> bool:
-        """Says whether it has ended."""
+        """Returns whether the rescale has ended."""
         return self._ended.is_set()
 
     def result(self, timeout_s: float | None = None) -> int:
         """Waits for the end and returns the number of the first epoch with the new parallelism.
 
         Raises:
-            RescaleError: It came to nothing.
+            RescaleError: The job was not rescaled.
             TimeoutError: It has not ended yet.
         """
         if not self._ended.wait(timeout_s):
@@ -40,7 +40,7 @@ class RescaleFuture:
         if self._sealed is None:
             raise RescaleError(
                 f"Job {self._job!r} was not rescaled: {self._why}.",
-                action="See whether the job runs, and ask again; or start it with another parallelism.",
+                action="Check that the job runs, and ask again; or start it with another parallelism.",
             )
         return self._sealed.manifest.epoch
 

@@ -1,7 +1,7 @@
-"""Spark's query of a running job, and whether there is still an engine behind it.
+"""Spark's query of a running job, and whether its engine still runs.
 
-A query of a session that was stopped waits for ever and says that it is active. One whose JVM has ended raises whatever
-the broken connection gives. Here both are one named error.
+After its session was stopped, a query waits for ever and reports that it is active. After its JVM has ended, calls
+raise whatever the broken connection gives. Here both are one named error.
 """
 
 from typing import Any
@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from state_engine.errors import EpochError, LakestateError, SparkLostError, StopRequestedError
 
 _NO_CONNECTION = (Py4JError, OSError, EOFError)
-"""What calls raise whose JVM is gone."""
+"""What calls raise when their JVM is gone."""
 
 
 class RunningQuery:
     """A streaming query.
 
-    Nothing here waits longer than it is told to, or for a JVM that has ended. From any thread.
+    No method waits longer than it is told to, or for a JVM that has ended. All may be called from any thread.
 
     Args:
         query: Spark's own handle.
@@ -39,23 +39,23 @@ class RunningQuery:
         return self._query
 
     def lost(self) -> SparkLostError | None:
-        """Returns that there is no engine any more; null while there is. Once it is gone it stays so."""
+        """Returns the error that the engine is gone; None while it runs. Once gone, it stays gone."""
         if self._lost is None and (why := _why_lost(self._session)) is not None:
             self._lost = SparkLostError(
                 f"{why} while job {self._job!r} ran. All that it has sealed is kept.",
-                action="Start the job again, with a new session; stop a job in front of its session "
+                action="Start the job again, with a new session; stop a job before its session "
                 "(`client.stop()`, then `spark.stop()`).",
             )
         return self._lost
 
     def await_end(self, within_s: float) -> bool:
-        """Waits for the end of the query and returns whether it has ended, of itself or because it failed.
+        """Waits for the end of the query and returns whether it has ended, by itself or because it failed.
 
         Args:
             within_s: Seconds to wait at most, above 0.
 
         Raises:
-            SparkLostError: Nobody will ever say that it has ended.
+            SparkLostError: The engine is gone, so Spark will never report the end.
         """
         try:
             if self._query.awaitTermination(within_s):
@@ -80,16 +80,16 @@ class RunningQuery:
             return False
 
     def failure(self) -> BaseException | None:
-        """Returns what it failed with as Spark says it; null if it has not, or nobody can say."""
+        """Returns the query's error as Spark reports it; None if it has not failed, or the engine is gone."""
         try:
-            return self.named(told) if (told := self._query.exception()) is not None else None
+            return self.named(error) if (error := self._query.exception()) is not None else None
         except _NO_CONNECTION:
             if self.lost() is None:
                 raise
             return None
 
     def stop(self) -> None:
-        """Ends it and waits for that; one without an engine has ended."""
+        """Stops the query and waits for its end; a query without an engine has ended."""
         try:
             self._query.stop()
         except Exception:
@@ -97,9 +97,9 @@ class RunningQuery:
                 raise
 
     def named(self, error: BaseException) -> BaseException:
-        """Returns the error that something of the job failed with: that the engine is gone, where that is why."""
-        says_why = isinstance(error, LakestateError) and type(error) not in (EpochError, StopRequestedError)
-        lost = self.lost() if isinstance(error, Exception) and not says_why else None
+        """Returns the error with which a part of the job failed; if the engine is gone, and that is why, its error."""
+        names_cause = isinstance(error, LakestateError) and type(error) not in (EpochError, StopRequestedError)
+        lost = self.lost() if isinstance(error, Exception) and not names_cause else None
         if lost is None:
             return error
         if lost.__cause__ is None and error is not lost:
@@ -110,7 +110,7 @@ class RunningQuery:
 def _why_lost(session: SparkSession) -> str | None:
     context: Any = session.sparkContext
     try:
-        handle = context._jsc  # null behind spark.stop()
+        handle = context._jsc  # None after spark.stop()
         if handle is None or handle.sc().isStopped():
             return "The Spark session was stopped"
     except _NO_CONNECTION as error:

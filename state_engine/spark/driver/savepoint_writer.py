@@ -1,7 +1,7 @@
-"""Canonical savepoints of states that are too large for one process: a task per range of key groups.
+"""Writes canonical savepoints of states that are too large for one process: one Spark task per range of key groups.
 
-The tasks run the very fold of `ProcessWriter`, so files have the same names, rows and order whoever wrote them. The
-driver commits the Delta table and puts `_metadata`, as it does without Spark: both take effect once.
+The tasks run the same fold as `ProcessWriter`, so both write files with the same names, rows and order. The driver
+commits the Delta table and puts `_metadata`, as it does without Spark: both take effect once.
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ from state_engine.serialization.column import Record
 from state_engine.spark.wire.failures import told_by
 
 LEAST_RANGES = 20
-"""A state with fewer ranges, of half a million rows each, is folded by the driver's process in less time."""
+"""The driver's process takes less time for a state with fewer ranges; a range has half a million rows."""
 
 
 class SparkWriter:
-    """Folds large states by a Spark job, and small ones here.
+    """Folds large states with a Spark job, and small ones in this process.
 
     Every worker reads the job's root and writes to the savepoint's directory itself, so all of them must see both. A
-    worker needs memory for one range. The job takes task slots like any other; beside a stream on the same session it
-    takes turns with the epochs.
+    worker needs memory for one range. The Spark job takes task slots like any other. If a stream runs on the same
+    session, the job takes turns with its epochs.
 
     Args:
         spark: The session.
         least_ranges: A state that is cut into fewer ranges is folded in this process.
-        here: Who folds those.
+        here: The writer that folds those states.
     """
 
     def __init__(
@@ -52,29 +52,29 @@ class SparkWriter:
         """Writes the ranges of a plan; arguments and result as of `RangeWriter`.
 
         Raises:
-            CorruptionError: A file that is folded is gone or damaged.
+            CorruptionError: A file that the fold reads is gone or damaged.
             StorageError: Spark gave up on a range.
         """
-        in_memory = any(url.startswith("memory:") for url in (fold.order.root, fold.order.url))  # no worker sees it
+        in_memory = any(url.startswith("memory:") for url in (fold.order.root, fold.order.url))  # workers cannot see it
         if in_memory or len(plan.ranges) < self._least_ranges:
             return self._here.write(fold, plan)
         order, encoded = msgspec.json.encode(fold.order), msgspec.json.encode(plan._replace(kept=()))
         context = self._spark.sparkContext
         tasks = context.parallelize(plan.ranges, len(plan.ranges))
         try:
-            found = tasks.map(lambda range_: write_in_task(order, encoded, range_)).collect()
+            encoded_results = tasks.map(lambda range_: write_in_task(order, encoded, range_)).collect()
         except (PySparkException, Py4JJavaError, Py4JError) as error:
             raise StorageError(
                 f"Spark gave up on writing {plan.table} of savepoint {fold.order.url}/{fold.order.folder}: "
                 + sentence(told_by(error).cause),
                 action="Look at the executors' logs, and check that they can reach the root and the directory.",
             ) from error
-        results = [msgspec.json.decode(one, type=_RangeResult) for one in found]
+        results = [msgspec.json.decode(result, type=_RangeResult) for result in encoded_results]
         return [_written(result) for result in results if result.file is not None or result.error]
 
 
 class _RangeResult(Record, frozen=True, kw_only=True):
-    """What a task hands back: a file, nothing (no rows), or an error that another attempt would only repeat."""
+    """What a task returns: a file, nothing (no rows), or an error that another attempt would only repeat."""
 
     file: StateFile | None = None
     statistics: str = ""
@@ -85,7 +85,7 @@ class _RangeResult(Record, frozen=True, kw_only=True):
 
 
 def write_in_task(order: bytes, plan: bytes, range_: tuple[int, int]) -> bytes:
-    """Folds one range in a worker and returns what came of it; errors that another attempt may mend are raised."""
+    """Folds one range in a worker and returns the result; raises errors that another attempt may cure."""
     try:
         written = _open(order).write(msgspec.json.decode(plan, type=StatePlan), *range_)
     except CorruptionError as error:
@@ -97,7 +97,7 @@ def write_in_task(order: bytes, plan: bytes, range_: tuple[int, int]) -> bytes:
 
 @lru_cache(maxsize=2)
 def _open(order: bytes) -> Fold:
-    """A worker serves many ranges of one savepoint; the manifests are read once."""
+    """Opens a fold once per savepoint: a worker writes many of its ranges, and reads the manifests once."""
     return open_fold(msgspec.json.decode(order, type=WriteOrder))
 
 
@@ -114,8 +114,8 @@ def _result(written: WrittenRange) -> _RangeResult:
 def _written(result: _RangeResult) -> WrittenRange:
     if result.file is None:
         kind: Any = getattr(errors, result.error, CorruptionError)
-        found: LakestateError = kind(result.message, action=result.action)
-        raise found
+        error: LakestateError = kind(result.message, action=result.action)
+        raise error
     rows = np.zeros(result.file.max_parallelism, np.int64)
     for group, count in result.groups:
         rows[group] = count

@@ -1,7 +1,7 @@
-"""S4: a fresh Spark directory whose next batch begins where the manifests say.
+"""S4: makes a fresh Spark directory, from which the next batch begins where the manifests say.
 
-The directory is a cache: it is made anew at each start, from the manifests and the base that they name, and never
-continued. The recipe, and what Spark does when a part is missing, is `docs/seeding.md`.
+The directory is a cache: each start makes a new one, from the manifests and the base that they name, and never
+continues an old one. `docs/seeding.md` has the recipe, and what Spark does when a part is missing.
 """
 
 import json
@@ -23,12 +23,12 @@ _INCARNATION = re.compile("[0-9a-f]{32}")
 def seed(
     directory: str, metadata: str, positions: Sequence[SourcePosition], files: Sequence[Sequence[SourceFile]]
 ) -> None:
-    """Writes a directory from which Spark plans batch 1 behind `positions`.
+    """Writes a directory from which Spark plans batch 1, right after `positions`.
 
     Args:
         directory: A path that does not exist yet, on a local disk.
         metadata: Second line of the offset file, verbatim from the manifest.
-        positions: One per source; empty for a job that has not sealed an epoch with data, which then starts where its
+        positions: One per source. Empty for a job that has not sealed an epoch with data; it then starts where its
             sources' options say.
         files: Per source, all files that it has seen up to here, oldest first (empty for other sources).
 
@@ -56,7 +56,10 @@ def seed(
 
 
 def _file_log(files: Sequence[SourceFile]) -> str:
-    """Batch -1 on every line but the last: original ids repeat rows after a compaction, all zeros take minutes."""
+    """Returns Spark's log of the files that a source has read.
+
+    Every line but the last has batch -1: original ids repeat rows after a compaction, and 0 on all lines takes minutes.
+    """
     last = len(files) - 1
     entries = [
         json.dumps({"path": f.path, "timestamp": f.timestamp, "batchId": 0 if n == last else -1}, separators=(",", ":"))
@@ -74,30 +77,32 @@ def _write(path: str, text: str) -> None:
 
 
 def remove_others(directory: str) -> None:
-    """Removes the directories of earlier incarnations beside this one, but for the newest of them.
+    """Removes the directories of earlier incarnations beside this one, except the newest of them.
 
-    The driver that was fenced may still run on that one, and shall end by learning so. What cannot be removed does no
-    harm.
+    The fenced driver may still use that one, and shall end because it learns that it is fenced. A directory that cannot
+    be removed does no harm.
     """
-    parent, own = os.path.split(directory)
-    others = [os.path.join(parent, name) for name in os.listdir(parent) if name != own and _INCARNATION.fullmatch(name)]
+    parent, kept = os.path.split(directory)
+    others = [
+        os.path.join(parent, name) for name in os.listdir(parent) if name != kept and _INCARNATION.fullmatch(name)
+    ]
     for earlier in sorted(others, key=os.path.getmtime)[:-1]:
         shutil.rmtree(earlier, ignore_errors=True)
 
 
 def check_files_exist(files: Sequence[SourceFile], exists: Callable[[str], bool]) -> None:
     """Raises SourceFileMissingError if a file that a restore must read again is gone."""
-    gone = [f.path for f in files if not exists(f.path)]
-    if gone:
-        shown = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
+    missing = [f.path for f in files if not exists(f.path)]
+    if missing:
+        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         raise SourceFileMissingError(
-            f"{len(gone)} source files that were read behind the restored epoch are gone: {shown}.",
-            action="Bring them back under the same names, or restore a later savepoint.",
+            f"{len(missing)} source files that were read after the restored epoch are gone: {shown}.",
+            action="Put them back under the same names, or restore a later savepoint.",
         )
 
 
 def local_file_exists(path: str) -> bool:
-    """Says whether a source file is still there; of other file systems than the local one it knows nothing."""
+    """Returns whether a source file still exists; True for all files that are not on the local file system."""
     parts = urlsplit(path)
     return parts.scheme not in ("", "file") or os.path.exists(unquote(parts.path))
 

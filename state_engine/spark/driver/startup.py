@@ -1,4 +1,4 @@
-"""S1 to S4 of a job on Spark: opens its log, claims it, and makes Spark's directory."""
+"""Runs steps S1 to S4 of a job's start on Spark: opens its log, claims it, and makes Spark's directory."""
 
 import logging
 import os
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class StartOptions(NamedTuple):
-    """How a job is started; `StreamJob.start` says what each means."""
+    """The options of a start; `StreamJob.start` explains each."""
 
     available_now: bool = False
     trigger_interval_ms: int = 0
@@ -76,7 +76,7 @@ class StartOptions(NamedTuple):
 class Started(NamedTuple):
     """A claimed job, ready for its query.
 
-    `job` has the number of key groups that its log has.
+    `job` has the same number of key groups as its log.
     """
 
     job: JobDefinition
@@ -92,7 +92,7 @@ class Started(NamedTuple):
 
 
 def start_up(job: JobDefinition, options: StartOptions) -> Started:
-    """Runs S1 to S4."""
+    """Runs S1 to S4 of a start; returns the claimed job."""
     storage = open_storage(job.root, job.name)
     storage.check_writable()
 
@@ -128,12 +128,12 @@ def start_up(job: JobDefinition, options: StartOptions) -> Started:
         head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash, hold=hold).run(request)
     for was, sink in moved(request.sinks, before.manifest) if before is not None else ():
         _log.warning(
-            "Sink %r of job %r writes %s from now on; %s keeps what it has, and no restore takes it back.",
+            "Sink %r of job %r writes %s from now on; %s keeps what it has, and no restore rewinds it.",
             sink.uid, job.name, described(sink), described(was),
         )  # fmt: skip
     origin = request.restore.seen if request.restore is not None else before
     for change in accepted(origin.manifest, request.fingerprints) if origin is not None else ():
-        _log.warning("Job %r goes on with a changed source, as it was told to: %s.", job.name, change)
+        _log.warning("Job %r goes on with a changed source, as the start allows: %s.", job.name, change)
     if origin is not None:
         _tell_of_unread(job, request, origin.manifest, head)
     if request.restore is not None and options.claim_mode == "CLAIM":
@@ -164,7 +164,7 @@ def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
 
 
 def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, head: Head) -> None:
-    """Tells the coordinator what stands behind the newest base."""
+    """Tells the coordinator how much the log holds after the newest base."""
     base = head.base.epoch if head.base else 0
     log_bytes, inlined, newest_epoch = 0, 0, base
     for stored in log.chain(head.stored):
@@ -187,7 +187,7 @@ def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, 
 def _request(
     job: JobDefinition, log: ManifestLog, options: StartOptions, sinks: SinkCommits
 ) -> tuple[JobDefinition, StartRequest]:
-    """Returns what `StartUp` is asked for, and the job with the number of key groups that it says."""
+    """Returns the job with the number of key groups that it gets, and the request for `StartUp`."""
     target: RestoreTarget | None = None
     before = _going_on(log) if options.restore is None else None
     restore = options.restore
@@ -223,7 +223,7 @@ def as_logged(settings: JobSettings, origin: Manifest) -> JobSettings:
     """Returns settings with the number of key groups that the job has in its log, unless its author gave one.
 
     Raises:
-        JobDefinitionError: The parallelism is above that.
+        JobDefinitionError: The parallelism is above that number.
     """
     for operator in origin.operators.values():
         settings = settings.as_logged(operator.max_parallelism)
@@ -231,12 +231,12 @@ def as_logged(settings: JobSettings, origin: Manifest) -> JobSettings:
 
 
 def _rewriting(target: RestoreTarget, job: JobDefinition, options: StartOptions) -> RestoreTarget:
-    """Returns a restore's target with what the options change about its state.
+    """Returns a restore's target together with the changes that the options make to its state.
 
     Raises:
-        RestoreError: It cannot be changed so.
+        RestoreError: The state cannot be changed that way.
     """
-    found = with_rewrite(
+    rewritten = with_rewrite(
         target,
         job.name,
         uid_mapping=options.uid_mapping,
@@ -245,17 +245,17 @@ def _rewriting(target: RestoreTarget, job: JobDefinition, options: StartOptions)
         allow_non_restored_state=options.allow_non_restored_state,
         discard_state=options.discard_state,
     )
-    check_claim(job.name, found, options.claim_mode)
-    return found
+    check_claim(job.name, rewritten, options.claim_mode)
+    return rewritten
 
 
 def _tell_of_unread(job: JobDefinition, request: StartRequest, origin: Manifest, head: Head) -> None:
-    """Names the state that the code does not read, so that nobody loses values without a word."""
-    found = unread(request.operators, origin)
-    segments = segments_at(job.root, job.name, head.stored) if found else ()
-    for one in with_sizes(found, origin.schemas, segments):
-        level = logging.INFO if one.before else logging.WARNING
-        _log.log(level, "The code of job %r does not read %s.", job.name, one)
+    """Logs which state the code does not read, so that no values are lost silently."""
+    unread_states = unread(request.operators, origin)
+    segments = segments_at(job.root, job.name, head.stored) if unread_states else ()
+    for state in with_sizes(unread_states, origin.schemas, segments):
+        level = logging.INFO if state.before else logging.WARNING
+        _log.log(level, "The code of job %r does not read %s.", job.name, state)
 
 
 def shapes_of(settings: JobSettings, operators: Sequence[OperatorNode]) -> tuple[OperatorShape, ...]:
@@ -278,7 +278,10 @@ def shapes_of(settings: JobSettings, operators: Sequence[OperatorNode]) -> tuple
 
 
 def _going_on(log: ManifestLog) -> StoredManifest | None:
-    """What the job goes on from: its newest epoch, or that of a restore which was decided and not finished."""
+    """Returns the epoch that the job goes on from.
+
+    It is the newest one. If a restore with a rewrite was decided and not finished, it is the epoch of that restore.
+    """
     head = newest(log)
     if head is None or head.manifest.successor is None:
         return head
@@ -304,34 +307,34 @@ def _check_sources(
     head: StoredManifest | None,
     open_job: Callable[[str], CheckpointStorage],
 ) -> None:
-    """Asks whether what will be read is there: files behind a restored epoch, and what was allowed to move.
+    """Checks that what will be read exists: files read after a restored epoch, and sources that are allowed to move.
 
-    The job may have read these files itself, or, for a fork, the job that the epoch is of.
+    The job itself may have read these files, or, for a fork, the job that the epoch belongs to.
     """
     restore = request.restore
     if request.allow_changed_sources and (target := restore.seen if restore is not None else head) is not None:
         segments = segments_of_target(job.root, restore) if restore else segments_at(job.root, job.name, target)
-        read = source_files_of(segments)
-        check_moved(job.session, target.manifest, request.fingerprints, read, request.allow_changed_sources)
+        files = source_files_of(segments)
+        check_moved(job.session, target.manifest, request.fingerprints, files, request.allow_changed_sources)
     if restore is None:
         return
-    again: list[SourceFile] = []
+    reread: list[SourceFile] = []
     origin = restore.stored.manifest
-    now = request.fingerprints if origin.sources else ()  # without positions they may be any
+    now = request.fingerprints if origin.sources else ()  # without positions any sources will do
     for name in dict.fromkeys((request.job, origin.job)):
-        behind = _read_behind(origin, name, ManifestLog(open_job(name), name))
-        again.extend(file for manifest in behind for file in _new_files(manifest, now))
-    check_files_exist(again, local_file_exists)
+        later = _read_behind(origin, name, ManifestLog(open_job(name), name))
+        reread.extend(file for manifest in later for file in _new_files(manifest, now))
+    check_files_exist(reread, local_file_exists)
 
 
 def _new_files(manifest: Manifest, now: Sequence[SourceFingerprint]) -> Iterator[SourceFile]:
-    """Yields the files that an epoch read, as they are called where the sources read now."""
+    """Yields the files that an epoch read, with their paths at the place where the sources read now."""
     for number, (position, recorded) in enumerate(zip(manifest.sources, manifest.fingerprints, strict=True)):
         yield from follow_files(position.new_files, recorded, now[number] if number < len(now) else recorded)
 
 
 def _read_behind(target: Manifest, job: str, log: ManifestLog) -> Iterator[Manifest]:
-    """Yields what a job has sealed since it left the line that leads to `target`, or since its first epoch."""
+    """Yields what a job has sealed since it left the lineage of `target`, or since its first epoch; newest first."""
     current = newest(log)
     while current is not None:
         manifest = current.manifest
@@ -343,19 +346,19 @@ def _read_behind(target: Manifest, job: str, log: ManifestLog) -> Iterator[Manif
         try:
             current = log.read(place.generation, place.epoch) if place and place.job == job else None
         except NotFoundError:
-            if job == target.job:  # retention keeps the way to whatever can be restored
+            if job == target.job:  # retention keeps the chain to every epoch that can be restored
                 raise
             return  # a fork that is started again: its older epochs are gone
 
 
 def _seed(job: JobDefinition, open_job: Callable[[str], CheckpointStorage], log: ManifestLog, head: Head) -> str:
-    """S4: a fresh directory per incarnation."""
+    """Runs S4: makes a fresh directory for this incarnation, and returns its path."""
     manifest = head.stored.manifest
     directory = os.path.join(job.settings.spark_directory, manifest.incarnation)
     positions = manifest.sources if job.sources.replays else ()
-    read = source_files(open_job, log, head.stored)
+    recorded = source_files(open_job, log, head.stored)
     files = [
-        list(follow_files(seen, source, source)) for seen, source in zip(read, manifest.fingerprints, strict=False)
+        list(follow_files(seen, source, source)) for seen, source in zip(recorded, manifest.fingerprints, strict=False)
     ]
     seed(directory, manifest.source_metadata, positions, files)
     remove_others(directory)
@@ -368,14 +371,14 @@ def source_files(
     """Returns, per source, the files that it has seen up to a manifest: those of the base, and of the epochs since."""
     manifest = head.manifest
     files: list[list[SourceFile]] = [[] for _ in manifest.sources]
-    behind = [stored.manifest for stored in log.chain(head)]
+    epochs = [stored.manifest for stored in log.chain(head)]
     if manifest.base is not None:
         base: Base | None = read_base(storage_of(manifest.job), manifest.base)
     else:
-        base = inherited_base(manifest.job, behind, storage_of)
+        base = inherited_base(manifest.job, epochs, storage_of)
     for index, seen in enumerate(base.source_files if base is not None else ()):
         files[index].extend(seen)
-    for epoch in behind:
+    for epoch in epochs:
         for index, position in enumerate(epoch.sources):
             files[index].extend(position.new_files)
     return files

@@ -23,7 +23,7 @@ _CUT_OFF = re.compile(
     r"^: java\.lang\.InterruptedException|SPARK_JOB_CANCELLED\b.*(was stopped|part of cancelled job group)",
     re.MULTILINE,
 )
-"""What Spark says of a job that `query.stop()` cut off: its thread was interrupted, or the job was cancelled."""
+"""What Spark reports for a job that `query.stop()` cut off: its thread was interrupted, or the job was cancelled."""
 
 
 class SparkTasks:
@@ -32,7 +32,7 @@ class SparkTasks:
     Args:
         planner: The job's operators.
         batch: The micro-batch.
-        crash: Where tasks shall end the driver, for tests and the demo.
+        crash: The crash point at which tasks kill the driver, for tests and the demo.
         show_records: Whether messages of failures may hold keys and records.
     """
 
@@ -45,7 +45,7 @@ class SparkTasks:
         self._crash = crash
 
     def run(self, plan: EpochPlan) -> Sequence[Barrier]:
-        """E2 to E5.
+        """Runs E2 to E5 of an epoch.
 
         Raises:
             StopRequestedError: The query was stopped while the epoch ran.
@@ -62,10 +62,10 @@ class SparkTasks:
         try:
             rows = self._planner.acks(self._batch, plan).collect()
         except (PySparkException, Py4JJavaError, Py4JError) as error:
-            if _CUT_OFF.search(message_of(error)):  # to run it again would seal an epoch behind the stop
+            if _CUT_OFF.search(message_of(error)):  # running it again would seal an epoch after the stop
                 raise StopRequestedError(
                     f"The query of job {plan.job!r} was stopped in the middle of epoch {plan.epoch}.",
-                    action="Nothing; the next start goes on in front of that epoch.",
+                    action="Nothing; the next start goes on from before that epoch.",
                 ) from error
             with records_shown(self._show_records):
                 raise _given_up(plan, told_by(error)) from chained(error)

@@ -1,7 +1,7 @@
-"""What may stand between two operators: expressions that make one record of one record.
+"""Checks what is put between two operators: only expressions that make one record of one record are allowed.
 
 Barriers travel among the records, with nulls in the author's columns. An expression that looks at several records, or
-makes several of one, would lose them; this is refused when the job is built.
+makes several of one, would lose the barriers; it is refused when the job is built.
 """
 
 import logging
@@ -17,7 +17,7 @@ from state_engine.spark.graph.plans import found_in, items, kind_of, nodes, rand
 
 _PLAIN = {"Project", "Filter"}
 _CONDITIONS = {"UNSUPPORTED_GENERATOR": "Generate", "MISSING_GROUP_BY": "Aggregate", "MISSING_AGGREGATION": "Aggregate"}
-"""What Spark itself says of such expressions where they cannot stand, by its error conditions."""
+"""Spark's own error conditions for such expressions where it does not allow them, with their kinds."""
 _NOT_PLAIN = {
     "Generate": "a generator, which makes several records of one, or none",
     "Aggregate": "an aggregate, which makes one record of several",
@@ -26,37 +26,37 @@ _NOT_PLAIN = {
 
 
 def selected(frame: DataFrame, *expressions: str) -> DataFrame:
-    """Returns an empty frame of what `select` gives.
+    """Returns an empty DataFrame with the columns that `select` gives.
 
     Args:
-        frame: An empty frame of the stream's columns.
-        expressions: In Spark SQL.
+        frame: An empty DataFrame of the stream's columns.
+        expressions: The expressions, in Spark SQL.
 
     Raises:
-        JobDefinitionError: Spark does not take the expressions.
+        JobDefinitionError: Spark rejects the expressions.
         UnsupportedTopologyError: They are not deterministic, or not record by record.
     """
     return _checked(frame, f"select({', '.join(expressions)})", lambda: frame.selectExpr(*expressions))
 
 
 def check_condition(frame: DataFrame, condition: str) -> None:
-    """Refuses what `where` cannot have; raises as `selected` does."""
+    """Refuses a condition that `where` cannot have; raises as `selected` does."""
     what = f"where({condition})"
-    # As a column first: in a condition Spark refuses all of these alike, and not by what they are.
+    # As a column first: in a condition Spark refuses all of these with the same error, which does not name their kind.
     _checked(frame, what, lambda: frame.selectExpr(f"({condition})"))
     _checked(frame, what, lambda: frame.where(condition))
 
 
 def taken(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> DataFrame:
-    """Returns what Spark makes of a frame.
+    """Returns the DataFrame that Spark makes of another one.
 
     Args:
-        frame: An empty frame of the stream's columns.
+        frame: An empty DataFrame of the stream's columns.
         what: What the author wrote.
-        make: Asks Spark.
+        make: Calls Spark.
 
     Raises:
-        JobDefinitionError: Spark does not take it.
+        JobDefinitionError: Spark rejects it.
     """
     try:
         with _without_log_lines():
@@ -64,7 +64,7 @@ def taken(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> DataFra
     except AnalysisException as error:
         raise JobDefinitionError(
             f"Spark does not take {what}: {_reason(error)}",
-            action=f"Mend the expression; the stream has the columns {', '.join(frame.columns)}.",
+            action=f"Fix the expression; the stream has the columns {', '.join(frame.columns)}.",
         ) from error
 
 
@@ -83,7 +83,7 @@ def _without_log_lines() -> Iterator[None]:
 
 
 def _reason(error: AnalysisException) -> str:
-    """Returns the first line that says anything: that of a syntax error stands behind an empty one."""
+    """Returns the first line with text: the text of a syntax error begins with an empty line."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
@@ -114,7 +114,7 @@ def _checked(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> Data
 def _not_plain(what: str, kind: str) -> UnsupportedTopologyError:
     return UnsupportedTopologyError(
         f"{what} between operators has {_NOT_PLAIN.get(kind, kind)}.",
-        action="Do it in the function of the operator in front, or of the next one.",
+        action="Do it in the function of the operator before it, or of the next one.",
     )
 
 

@@ -14,15 +14,15 @@ from state_engine.spark.graph.nodes import OperatorNode
 
 
 class BroadcastStream(Generic[StreamT]):
-    """A stream to be connected with another one, whose function keeps it as broadcast state.
+    """A stream to be connected with another one; the function of both keeps it as broadcast state.
 
     Args:
         stream: The stream, broadcast.
-        descriptors: Of the states.
+        descriptors: Descriptors of the states.
 
     Raises:
-        JobDefinitionError: One is no `MapStateDescriptor`.
-        DuplicateStateError: Two have one name.
+        JobDefinitionError: A descriptor is no `MapStateDescriptor`.
+        DuplicateStateError: Two descriptors have one name.
     """
 
     def __init__(self, stream: StreamT, descriptors: tuple[MapStateDescriptor, ...]) -> None:
@@ -39,7 +39,7 @@ class BroadcastStream(Generic[StreamT]):
 
 
 class BroadcastConnectedStream(Generic[StreamT]):
-    """A stream, keyed or not, and a broadcast one, whose records go to the two methods of one function."""
+    """A stream, keyed or not, and a broadcast one; their records go to the two methods of one function."""
 
     def __init__(self, data: Input[StreamT], broadcast: BroadcastStream[StreamT]) -> None:
         self._data, self._keyed = data
@@ -53,7 +53,7 @@ class BroadcastConnectedStream(Generic[StreamT]):
         *,
         uid: str | None = None,
     ) -> StreamT:
-        """Applies a function to both.
+        """Applies a function to both streams.
 
         In an epoch the broadcast elements come first, in every subtask in the same order: that of their event times,
         if they have any, and then of their columns from left to right.

@@ -20,14 +20,14 @@ class JobGraph:
     """Sources, operators and the names that are taken. Streams add to it.
 
     Args:
-        settings: Of the job.
-        strict: Operators and sinks without a uid are refused.
+        settings: The job's settings.
+        strict: Whether operators and sinks without a uid are refused.
 
     Attributes:
         settings: As given.
-        operators: Upstream first.
-        session: Spark's, or a stand-in for it, once there is a source.
-        is_started: Whether a driver runs the job, or has run it: nothing is added any more.
+        operators: The operators, upstream first.
+        session: The Spark session, or a stand-in for it; set with the first source.
+        is_started: Whether a driver runs the job, or has run it: nothing can be added any more.
     """
 
     session: SparkSession
@@ -42,7 +42,7 @@ class JobGraph:
         self._sources: Sources | None = None
 
     def add_source(self, df: DataFrame, name: str, *, replays: bool, bounded: bool) -> SourceNode:
-        """Adds a source; a second one of a name gets its number after it."""
+        """Adds a source; if its name is taken, a number is appended to the name."""
         self.check_open()
         self.session = df.sparkSession
         while name in self._names:
@@ -53,21 +53,21 @@ class JobGraph:
         return source
 
     def claim_uid(self, uid: str | None, kind: str) -> str:
-        """Takes the uid of an operator."""
+        """Claims the uid of an operator."""
         self.check_open()
         return self._uids.operator(uid, kind)
 
     def claim_sink_uid(self, uid: str | None, place: str) -> str:
-        """Takes the uid of a sink."""
+        """Claims the uid of a sink."""
         self.check_open()
         return self._uids.sink(uid, place)
 
     def claim_table(self, sink: SinkTable) -> None:
-        """Takes the table of a sink."""
+        """Claims the table of a sink."""
         self._uids.table(sink.uid, sink.kind, sink.table)
 
     def append(self, node: OperatorNode) -> None:
-        """Adds an operator after what feeds it, and finds out which states it will ask for.
+        """Adds an operator after those that feed it, and finds out which states it will use.
 
         Raises:
             JobDefinitionError: A state cannot be stored, the function cannot be sent to workers, or it would read a
@@ -78,7 +78,7 @@ class JobGraph:
             if source.number in self._read:
                 raise UnsupportedTopologyError(
                     f"Two operators read the source {source.name!r}; an epoch would read it twice.",
-                    action="Put an operator behind it, map(lambda row: row, ..., uid=...), whose output both may read.",
+                    action="Put an operator after it, map(lambda row: row, ..., uid=...): both may read its output.",
                 )
         if not self.settings.operator_chaining:
             node.chaining = "never"
@@ -107,10 +107,10 @@ class JobGraph:
                 f"Job {self.settings.name!r} has no operator.",
                 action="Chain from_stream(...).key_by(...).process(...) first.",
             )
-        idle = [name for number, name in enumerate(self._names) if number not in self._read]
-        if idle:
+        unread = [name for number, name in enumerate(self._names) if number not in self._read]
+        if unread:
             raise JobDefinitionError(
-                f"The source {idle[0]!r} of job {self.settings.name!r} feeds no operator.",
+                f"The source {unread[0]!r} of job {self.settings.name!r} feeds no operator.",
                 action="Unite or connect it with another stream, or leave it out.",
             )
         return Sources([self._read[number] for number in sorted(self._read)])

@@ -1,4 +1,4 @@
-"""Which operators may read a changelog: rows that say, in a column of text, what holds no more."""
+"""Checks which operators may read a changelog: rows with a text column that marks rows as retracted."""
 
 import re
 
@@ -15,13 +15,13 @@ _IS_OP = re.compile(rf"\s*`?{OP}`?\s*", re.IGNORECASE)
 
 
 def check_reads_changelog(node: OperatorNode) -> None:
-    """Checks that a declared operator takes back what a changelog in front of it takes back.
+    """Checks that a declared operator retracts what an upstream changelog retracts.
 
-    Flink SQL's planner refuses the same. A function of the author's may read any rows. So may an operator behind a
-    `map`, or behind a `where` or a `select` that makes something of the column: there the author has decided.
+    Flink SQL's planner refuses the same. A function of the author's may read any rows. So may an operator after a
+    `map`, or after a `where` or a `select` that makes something of the column: there the author has decided.
 
     Raises:
-        JobDefinitionError: It would take rows that hold no more for records like others.
+        JobDefinitionError: The operator would count retracted rows as ordinary records.
     """
     function = node.function
     if not isinstance(function, (Declared, RunningAdapter)):
@@ -33,9 +33,9 @@ def check_reads_changelog(node: OperatorNode) -> None:
         if isinstance(origin, OperatorNode) and _is_changelog(origin, edge):
             raise JobDefinitionError(
                 f"{function.verb}() reads the changelog of operator {origin.uid!r}: it would take rows with {OP} -U "
-                "and -D, which say what holds no more, for records like others.",
-                action=f"Put where(\"{OP} in ('+I', '+U')\") in front, if each new row shall count; to take back what "
-                f"goes, use aggregate(..., retract=True) in place of {function.verb}().",
+                "and -D, which retract earlier rows, for ordinary records.",
+                action=f"Put where(\"{OP} in ('+I', '+U')\") before it, if each new row shall count; to retract the "
+                f"old rows, use aggregate(..., retract=True) in place of {function.verb}().",
             )
 
 
@@ -56,7 +56,7 @@ def _decides(step: object) -> bool:
 
 
 def _uses_op(expression: str) -> bool:
-    """Returns whether the column itself is there: no text, no other name, no field of a struct."""
+    """Returns whether an expression uses the column itself: not a text, another name, or a field of a struct."""
     plain = _QUOTED.sub(lambda found: found[0] if found[0].lower() == f"`{OP}`" else "''", expression)
     return bool(_USES_OP.search(plain))
 

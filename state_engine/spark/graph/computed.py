@@ -1,4 +1,4 @@
-"""Columns that a Python function computes of each record, in front of an operator."""
+"""Adds columns that a Python function computes from each record, before an operator."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -23,18 +23,18 @@ _WHAT = "The function that computes columns of a source's records, such as a key
 
 
 def extended(columns: StructType, computed: StructType) -> StructType:
-    """Returns a stream's columns with others behind them."""
+    """Returns a stream's columns, followed by computed ones."""
     return StructType((*columns.names, *computed.names), (*columns.types, *computed.types))
 
 
 def with_computed(df: DataFrame, columns: StructType, compute: Compute, computed: StructType) -> DataFrame:
-    """Returns a source's DataFrame with computed columns behind its own, and those of ours behind them.
+    """Returns a source's DataFrame with its own columns, then the computed ones, then ours.
 
     Args:
         df: The stream.
-        columns: Its columns, without those of ours.
-        compute: Gives the values of the new columns.
-        computed: These.
+        columns: Its columns, without ours.
+        compute: Returns the values of the new columns.
+        computed: The new columns.
     """
     made = extended(columns, computed)
     stream: object = df
@@ -42,18 +42,18 @@ def with_computed(df: DataFrame, columns: StructType, compute: Compute, computed
         return DryFrame(made, stream.kind)  # type: ignore[return-value]
     ours = [f"{field.name} {field.dataType.simpleString()}" for field in df.schema if field.name.startswith(OWN)]
     runner = ComputedRunner(compute, columns, computed)
-    behind = [name for name in df.columns if name.startswith(OWN)]
-    ordered = df.select(*map(quote_always, [*columns.names, *behind]))
+    our_names = [name for name in df.columns if name.startswith(OWN)]
+    ordered = df.select(*map(quote_always, [*columns.names, *our_names]))
     return ordered.mapInArrow(runner, ", ".join([ddl_of(made), *ours]))
 
 
 class ComputedRunner:
-    """What `mapInArrow` runs in front of the first operator.
+    """What `mapInArrow` runs before the first operator, to compute columns.
 
     Args:
-        compute: The author's.
+        compute: The author's function.
         columns: Columns of the records, which come first.
-        computed: Columns that it gives.
+        computed: Columns that the function computes.
     """
 
     def __init__(self, compute: Compute, columns: StructType, computed: StructType) -> None:
@@ -94,7 +94,7 @@ class ComputedRunner:
 
 
 def computing(compute: Compute, columns: StructType) -> Callable[[Any], Any]:
-    """Returns the function of a map between operators that puts computed values behind a record's fields."""
+    """Returns the function of a map between operators that appends computed values to a record's fields."""
     return lambda record: (*as_tuple(record, columns), *compute(record))
 
 

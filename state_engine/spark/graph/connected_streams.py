@@ -22,11 +22,11 @@ from state_engine.spark.graph.nodes import OperatorNode
 
 
 class ConnectedStreams(Generic[StreamT]):
-    """Two streams, keyed or not, whose records go to the two methods of one function.
+    """Two streams, keyed or not; their records go to the two methods of one function.
 
-    Keyed streams share the state of their key. Without an order the records of an epoch come in any order, those of
-    the one input among those of the other. With an order on both they come in one order, and input 1 first among
-    equals; with an order on one of them, only its own records are in order.
+    Keyed streams share the state of their key. Without an order the records of an epoch come in any order, and those of
+    both inputs are mixed. With an order on both inputs they come in one order, and among equals input 1 comes first.
+    With an order on one of them, only its own records are in order.
     """
 
     def __init__(self, input1: Input[StreamT], input2: Input[StreamT]) -> None:
@@ -41,9 +41,9 @@ class ConnectedStreams(Generic[StreamT]):
 
         Args:
             columns1: Key columns of the first stream. State tables have their names.
-            columns2: Those of the second: as many, of the same types.
+            columns2: Key columns of the second stream: the same number, of the same types.
             order_by1: Columns by which the first one's records of an epoch come in order; as in `DataStream.key_by`.
-            order_by2: Those of the second: of the same types, if both are given.
+            order_by2: The same for the second stream; if both are given, of the same types.
 
         Raises:
             UnsupportedTypeError: A column cannot be a key.
@@ -53,7 +53,7 @@ class ConnectedStreams(Generic[StreamT]):
         return ConnectedStreams(first.keyed_input([columns1], order_by1), second.keyed_input([columns2], order_by2))
 
     def map(self, function: CoMapFunction, output_type: Any, *, uid: str | None = None) -> StreamT:
-        """Makes one row of each record, or none where the function returns None."""
+        """Makes one row of each record, or none if the function returns None."""
         return self.add_operator(CoMapAdapter(function), output_type, uid)
 
     def flat_map(self, function: CoFlatMapFunction, output_type: Any, *, uid: str | None = None) -> StreamT:
@@ -80,12 +80,12 @@ class ConnectedStreams(Generic[StreamT]):
             raise JobDefinitionError(
                 f"process() on connected streams {'with' if keyed else 'without'} key got {given(function)}.",
                 action=f"Give a {wanted.__name__}"
-                + (", or put key_by(...) in front of a KeyedCoProcessFunction." if not keyed else "."),
+                + (", or put key_by(...) before a KeyedCoProcessFunction." if not keyed else "."),
             )
         return self.add_operator(function, output_type, uid)
 
     def is_keyed_stream(self) -> bool:
-        """Says whether a stream is keyed; the other one has to be keyed too."""
+        """Returns whether a stream is keyed; the other one must then be keyed too."""
         return any(one.key for one in self._inputs)
 
     def check_event_times(self, verb: str) -> None:
@@ -94,38 +94,38 @@ class ConnectedStreams(Generic[StreamT]):
             if not stream.has_event_time:
                 raise JobDefinitionError(
                     f"{verb}() of a stream without event time.",
-                    action="Put assign_timestamps_and_watermarks(...) in front of key_by(), on both streams.",
+                    action="Put assign_timestamps_and_watermarks(...) before key_by(), on both streams.",
                 )
 
     @property
     def inputs(self) -> tuple[KeyedInput, KeyedInput]:
-        """Both streams, as they are keyed."""
+        """Columns, key and order of both streams."""
         return self._inputs
 
     def add_join(self, join: Join, uid: str | None) -> StreamT:
-        """Adds a join, which says itself what its rows are."""
+        """Adds a join, which defines the columns of its rows itself."""
         return self.add_operator(join, join.output, uid)
 
     def add_operator(self, function: Function, output_type: Any, uid: str | None) -> StreamT:
-        """Adds an operator behind both streams; the methods above end here."""
+        """Adds an operator after both streams; the methods above call this."""
         first, second = self.inputs
         two = two_inputs(first, second)
         kind: OperatorKind = "keyed_co_process" if first.key else "co_process"
-        called = function.verb if isinstance(function, Declared) else kind
+        verb = function.verb if isinstance(function, Declared) else kind
         if isinstance(function, (CoAdapter, Adapter)):
-            called = f"co_{function.verb}"
+            verb = f"co_{function.verb}"
         one, other = self._streams
         edges = (*one.feeding(1), *other.feeding(2))
         return one.behind(
             OperatorNode(
-                uid=one.claim_uid(uid, called),
+                uid=one.claim_uid(uid, verb),
                 kind=kind,
                 function=function,
                 edges=edges,
                 input=two.columns,
                 key=first.key,
                 order_by=first.order_by,
-                output=columns_type(output_type, f"operator {uid or called!r}"),
+                output=columns_type(output_type, f"operator {uid or verb!r}"),
                 generated_uid=uid is None,
                 two_inputs=two,
             )

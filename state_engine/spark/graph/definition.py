@@ -11,7 +11,7 @@ from state_engine.spark.graph.sources import Sources
 
 
 def spec_of(node: OperatorNode, settings: JobSettings) -> OperatorSpec:
-    """Returns an operator as its tasks know it."""
+    """Returns an operator as its tasks get it."""
     return OperatorSpec(
         uid=node.uid,
         kind=node.kind,
@@ -36,12 +36,12 @@ def spec_of(node: OperatorNode, settings: JobSettings) -> OperatorSpec:
 
 @dataclass(frozen=True)
 class JobDefinition:
-    """What a driver is given.
+    """A job as a driver gets it.
 
     Attributes:
         settings: What applies to the whole job.
-        operators: Upstream first.
-        sources: What feeds them.
+        operators: The operators, upstream first.
+        sources: The sources that feed them.
         session: The Spark session of the sources.
     """
 

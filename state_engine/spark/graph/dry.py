@@ -1,4 +1,4 @@
-"""A stand-in for a Spark session that reads nothing: enough to build a job whose sources declare their schema."""
+"""A stand-in for a Spark session that reads nothing: enough to build a job if its sources declare their schemas."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class NeedsSparkError(JobDefinitionError):
 
 
 class DrySession:
-    """Gives streams that know their columns and nothing else."""
+    """A session that gives streams which know their columns and nothing else."""
 
     @property
     def readStream(self) -> "DryReader":
@@ -69,7 +69,7 @@ class DryFrame:
 
     Attributes:
         columns_type: Its columns.
-        kind: Of the source.
+        kind: Kind of the source.
     """
 
     def __init__(self, columns_type: StructType, kind: str) -> None:
@@ -78,7 +78,7 @@ class DryFrame:
         self.sparkSession = DrySession()
 
     def after(self, expressions: Sequence[str]) -> "DryFrame":
-        """Returns the stream behind a `select`; raises as `selected_columns` does."""
+        """Returns the stream after a `select`; raises as `selected_columns` does."""
         return DryFrame(selected_columns(self.columns_type, expressions), self.kind)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -91,30 +91,30 @@ _CAST = re.compile(rf"\s*\(?cast\(.*\s+as\s+([^()]+|decimal\(\d+,\s*\d+\))\)\)?\
 
 
 def selected_columns(columns: StructType, expressions: Sequence[str]) -> StructType:
-    """Returns the columns of a `select`, as far as they are known without Spark: `*`, names, and casts that have one.
+    """Returns the columns of a `select`, as far as they are known without Spark: `*`, names, and casts with a name.
 
     Raises:
-        NeedsSparkError: Another expression, of which only Spark knows the type.
+        NeedsSparkError: There is another expression; only Spark knows its type.
         JobDefinitionError: A column is missing.
     """
-    known = {name.lower(): (name, type_) for name, type_ in zip(columns.names, columns.types, strict=True)}
-    found: list[tuple[str, Any]] = []
+    by_name = {name.lower(): (name, type_) for name, type_ in zip(columns.names, columns.types, strict=True)}
+    selected: list[tuple[str, Any]] = []
     for expression in expressions:
         if expression.strip() == "*":
-            found += known.values()
+            selected += by_name.values()
         elif cast := _CAST.fullmatch(expression):
-            found.append((_plain(cast.group(2)), parse_columns_ddl(f"x {cast.group(1)}").types[0]))
+            selected.append((_plain(cast.group(2)), parse_columns_ddl(f"x {cast.group(1)}").types[0]))
         elif column := _COLUMN.fullmatch(expression):
-            name, given = known.get(_plain(column.group(1)).lower(), (None, None))
+            name, given = by_name.get(_plain(column.group(1)).lower(), (None, None))
             if given is None:
                 raise JobDefinitionError(
                     f"select() got the column {column.group(1)}; the stream has {', '.join(columns.names)}.",
                     action="Check the spelling.",
                 )
-            found.append((_plain(column.group(2)) if column.group(2) else str(name), given))
+            selected.append((_plain(column.group(2)) if column.group(2) else str(name), given))
         else:
             raise _needs_spark(f"select({expression!r})")
-    return StructType(tuple(name for name, _ in found), tuple(type_ for _, type_ in found))
+    return StructType(tuple(name for name, _ in selected), tuple(type_ for _, type_ in selected))
 
 
 def _plain(name: str) -> str:
@@ -123,7 +123,7 @@ def _plain(name: str) -> str:
 
 def _needs_spark(what: str) -> NeedsSparkError:
     return NeedsSparkError(
-        f"The job uses {what}; without Spark nobody knows the columns that it gives.",
+        f"The job uses {what}; without Spark its columns are not known.",
         action="Explain it with --spark, which starts a local session.",
     )
 

@@ -1,4 +1,4 @@
-"""What an author puts on the way from a source or an operator to the next one, and which ways may come together."""
+"""Steps that an author puts on the way from a source or an operator to the next one, and which ways may meet."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,15 +17,15 @@ from state_engine.spark.wire.names import quote_always
 
 
 def with_step(edge: Edge, step: Step) -> Edge:
-    """Returns an edge with one more step: behind a source a part of its DataFrame, otherwise for the planner.
+    """Returns an edge with one more step: after a source it is part of the DataFrame, otherwise the planner applies it.
 
     Args:
-        edge: The way so far.
-        step: What comes next.
+        edge: The edge so far.
+        step: The next step.
 
     Raises:
-        UnsupportedTopologyError: The step cannot stand there.
-        UnsupportedUpstreamError: In front of the first operator it brings state or chance.
+        UnsupportedTopologyError: The step is not possible there.
+        UnsupportedUpstreamError: Before the first operator, the step brings state or randomness.
     """
     origin = edge.origin
     strategy = step.strategy if isinstance(step, TimeStep) else edge.strategy
@@ -56,13 +56,13 @@ def _transformed(df: DataFrame, step: Step) -> DataFrame:
 def _misplaced() -> UnsupportedTopologyError:
     return UnsupportedTopologyError(
         "This transformation is possible only between two operators.",
-        action="Transform the DataFrame in front of from_stream(), or the rows inside the function; "
+        action="Transform the DataFrame before from_stream(), or the rows inside the function; "
         "map(..., uid=...) is an operator itself.",
     )
 
 
 def _selected(df: DataFrame, step: SelectStep) -> DataFrame:
-    """Returns what the expressions give, and the columns of ours, also where an expression is `*`."""
+    """Returns the result of the expressions with our columns added, also if an expression is `*`."""
     ours = [name for name in df.columns if name.startswith(OWN)]
     kept = [f"{name} as {name}_kept" for name in ours]
     changed = df.selectExpr(*step.expressions, *kept)
@@ -73,18 +73,18 @@ def _selected(df: DataFrame, step: SelectStep) -> DataFrame:
 
 
 def check_distinct(edges: Sequence[Edge]) -> None:
-    """Raises UnsupportedTopologyError if two of the streams that come together begin at one source."""
-    begun: set[int] = set()
+    """Raises UnsupportedTopologyError if two streams that come together begin at one source."""
+    numbers: set[int] = set()
     for origin in (edge.origin for edge in edges):
         if not isinstance(origin, SourceNode):
             continue
-        if origin.number in begun:
+        if origin.number in numbers:
             raise UnsupportedTopologyError(
                 f"The source {origin.name!r} comes together with itself; an epoch would read it twice.",
-                action="Put an operator behind it, map(lambda row: row, ..., uid=...), whose output may come together "
-                "with itself; or read the source a second time, with a spark.readStream of its own.",
+                action="Put an operator after it, map(lambda row: row, ..., uid=...): its output may come together "
+                "with itself. Or read the source a second time, with a spark.readStream of its own.",
             )
-        begun.add(origin.number)
+        numbers.add(origin.number)
 
 
 __all__ = ["check_distinct", "with_step"]

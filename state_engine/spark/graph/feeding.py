@@ -1,4 +1,4 @@
-"""What an operator with two inputs asks of the streams that feed it."""
+"""What an operator with two inputs requires of the streams that feed it."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -11,7 +11,7 @@ Names = str | Sequence[str]
 
 
 class Feeding(Protocol):
-    """A stream, keyed or not, as `DataStream` has it."""
+    """A stream, keyed or not; `DataStream` implements this."""
 
     @property
     def columns(self) -> StructType: ...
@@ -34,7 +34,7 @@ StreamT = TypeVar("StreamT", bound=Feeding)
 
 
 class Input(NamedTuple, Generic[StreamT]):
-    """A stream and how its records are keyed; `keyed` has no key where they are not."""
+    """A stream and how its records are keyed; if they are not, `keyed` has no key."""
 
     stream: StreamT
     keyed: KeyedInput

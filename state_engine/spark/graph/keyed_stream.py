@@ -1,4 +1,4 @@
-"""Streams behind `key_by`: Python functions with the state of each record's key, running aggregations, windows."""
+"""Streams after `key_by`: Python functions with the state of each record's key, running aggregations, windows."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 class KeyedStream:
     """Records partitioned by key.
 
-    Every method is one operator, whose function runs in Python. A function with `open` may keep keyed state. `uid` is
-    the operator's stable name: its state is found under it. Without one a name is made from the operator's place, with
-    a warning, and the state is lost to a job of another shape. All raise `JobDefinitionError` for what cannot run.
+    Every method adds one operator, with a function that runs in Python. A function with `open` may keep keyed state.
+    `uid` is the operator's stable name: its state is found under it. Without one a name is made from the operator's
+    place, with a warning, and the state is lost to a job of another shape. All raise `JobDefinitionError` for what
+    cannot run.
     """
 
     def __init__(self, stream: "DataStream", key: tuple[str, ...], order_by: tuple[str, ...]) -> None:
@@ -68,7 +69,7 @@ class KeyedStream:
     ) -> "ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]":
         """Brings this stream and another keyed one into one operator, where they share the state of their keys.
 
-        Or a broadcast one, which every subtask gets whole.
+        The other stream may also be a broadcast one, which every subtask gets as a whole.
 
         Raises:
             JobDefinitionError: The other is no keyed or broadcast stream of the same job.
@@ -78,7 +79,7 @@ class KeyedStream:
             return BroadcastConnectedStream(self.input, other)
         if not isinstance(other, KeyedStream):
             raise JobDefinitionError(
-                f"connect() of a keyed stream got {type(other).__name__}.", action="Put key_by(...) in front of both."
+                f"connect() of a keyed stream got {type(other).__name__}.", action="Call key_by(...) on both first."
             )
         return ConnectedStreams(self.input, other.input)
 
@@ -117,49 +118,52 @@ class KeyedStream:
         return self._apply(FlatMapAdapter(function), output_type, uid)
 
     def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
-        """Keeps the records for which the function says so."""
+        """Keeps the records for which the function is true."""
         return self._apply(FilterAdapter(function), self.stream.columns, uid)
 
     def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any], *, uid: str | None = None) -> "DataStream":
-        """Reduces the records of each key, and gives for each what they come to so far.
+        """Reduces the records of each key, and emits the result so far for each record.
 
-        The function gets what it returned last, or the key's first record, and the record that came; it returns a row
-        of the stream's columns.
+        The function gets what it returned last, or the key's first record, and the new record. It returns a row of the
+        stream's columns.
         """
         return self._apply(ReduceAdapter(function, self.stream.columns), self.stream.columns, uid)
 
     def sum(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
-        """Gives for each record its key's first one, with the sum of a field so far.
+        """Emits, for each record, the first record of its key with the sum of a field so far.
 
         Args:
             field: Name or position of a field of numbers. Null stops the job, and so does a sum that outgrows the
-                field's type: cast in front.
+                field's type: cast the field first.
             uid: Stable name of the operator.
         """
         return self._run("sum", field, uid)
 
     def min(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
-        """Gives for each record its key's first one, with the least value of a field so far.
+        """Emits, for each record, the first record of its key with the least value of a field so far.
 
         Args:
-            field: Name or position of a field whose values have an order. Null stops the job.
+            field: Name or position of a field with values that have an order. Null stops the job.
             uid: Stable name of the operator.
         """
         return self._run("min", field, uid)
 
     def max(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
-        """Gives for each record its key's first one, with the largest value of a field so far; fields as in `min`."""
+        """Emits, for each record, the first record of its key with the largest value of a field so far.
+
+        Fields as in `min`.
+        """
         return self._run("max", field, uid)
 
     def min_by(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
-        """Gives for each record the one of its key with the least value of a field so far, the first of several.
+        """Emits, for each record, the record of its key with the least value of a field so far; the first of several.
 
         Fields as in `min`.
         """
         return self._run("min_by", field, uid)
 
     def max_by(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
-        """Gives for each record the one of its key with the largest value of a field so far, the first of several.
+        """Emits, for each record, the record of its key with the largest value of a field so far; the first of several.
 
         Fields as in `min`.
         """
@@ -174,19 +178,20 @@ class KeyedStream:
         retract: bool = False,
         uid: str | None = None,
     ) -> "DataStream":
-        """Gives, of each key that an epoch has records of, one row: the key, and what all its records come to so far.
+        """Emits one row for each key with records in an epoch: the key, and the aggregates of all its records so far.
 
-        The rows of a key replace each other: a later one is an update. All is done by columns, without a Python call
-        per record.
+        The rows of a key replace each other: a later one is an update. All is computed by columns, without a Python
+        call per record.
 
         Args:
-            aggregates: By the name of the result: `{"n": Aggregate.count(), "total": Aggregate.sum("amount")}`.
+            aggregates: Aggregates by the name of the result, such as
+                `{"n": Aggregate.count(), "total": Aggregate.sum("amount")}`.
             ttl: How long the numbers of a key are kept; for ever by default.
-            changelog: Rows also have `op`, what became of them: `+I` of a key's first row, `-U` and `+U` of the row
-                that is replaced and of the one that does. A key whose results are the same has no row.
-            retract: The records are a changelog themselves: one whose `op` is `-U` or `-D` is taken back. So are rows,
-                as with `changelog`; one of a key that has no records any more is given again with `-D`. It takes
-                counts, and sums and means of integers and decimals.
+            changelog: Rows also have `op`: `+I` for a key's first row, `-U` for a row that is replaced, and `+U` for
+                the row that replaces it. A key with unchanged results has no row.
+            retract: The records are a changelog themselves: a record with the `op` `-U` or `-D` is retracted. The rows
+                are a changelog too, as with `changelog`; the row of a key that has no records any more comes again with
+                `-D`. Only for counts, and sums and means of integers and decimals.
             uid: Stable name of the operator.
         """
         if changelog or retract:
@@ -196,7 +201,7 @@ class KeyedStream:
         return self._apply(function, function.output, uid)
 
     def deduplicate(self, *, ttl: StateTtlConfig | None = None, uid: str | None = None) -> "DataStream":
-        """Gives the first record of each key, and no other; by columns, as `aggregate`.
+        """Emits the first record of each key, and no other; computed by columns, as `aggregate`.
 
         Args:
             ttl: How long a key is remembered; for ever by default, which needs a state as large as all keys.
@@ -212,17 +217,17 @@ class KeyedStream:
         changelog: bool = False,
         uid: str | None = None,
     ) -> "DataStream":
-        """Gives the newest record of each key, in each epoch in which it became another one.
+        """Emits the newest record of each key, in each epoch in which it became another one.
 
-        It is done by columns, as `aggregate`. The rows of a key replace each other: a later one is an update.
+        It is computed by columns, as `aggregate`. The rows of a key replace each other: a later one is an update.
 
         Args:
-            by: The column whose largest value makes a record the newest, such as a version or a time of change; of
-                several with that value it is the later one. Null is less than all. By default it is the last to come,
-                in the order of `key_by(order_by=...)` within an epoch.
+            by: A column such as a version or a time of change: the record with its largest value is the newest. Of
+                several with that value the later one is the newest. Null is less than all. By default the newest record
+                is the last to come, in the order of `key_by(order_by=...)` within an epoch.
             ttl: How long a key's newest record is remembered; for ever by default.
-            changelog: Rows also have `op`, what became of them: `+I` of a key's first record, `-U` and `+U` of the one
-                that is replaced and of the one that does.
+            changelog: Rows also have `op`: `+I` for a key's first record, `-U` for a record that is replaced, and `+U`
+                for the record that replaces it.
             uid: Stable name of the operator.
         """
         function = Latest(self.stream.columns, by, ttl, changelog=changelog)
@@ -231,15 +236,15 @@ class KeyedStream:
     def top_n(
         self, n: int, *, by: str, descending: bool = True, ttl: StateTtlConfig | None = None, uid: str | None = None
     ) -> "DataStream":
-        """Gives what changes among the `n` first records of each key by a column; by columns, as `aggregate`.
+        """Emits what changes among the `n` first records of each key, ranked by a column.
 
-        A row is a record with its `rank`, from 1, and what became of it there, `op`: `+I` stands there now, `-U` and
-        `+U` stood there before and stand there now, `-D` stood there, and nothing does now. Per epoch that is the
-        difference to the epoch before. Of equal values the earlier record comes first.
+        It is computed by columns, as `aggregate`. A row is a record with its `rank`, from 1, and `op`: `+I` has the
+        rank now, `-U` had the rank before and `+U` has it now, `-D` had the rank and no record has it now. The rows of
+        an epoch are the difference to the epoch before. Of equal values the earlier record comes first.
 
         Args:
-            n: How many records of a key.
-            by: The column that they are ranked by. Null is less than all values, NaN is larger than all numbers.
+            n: Number of records per key.
+            by: The column that ranks them. Null is less than all values, NaN is larger than all numbers.
             descending: Whether the largest value comes first.
             ttl: How long the first records of a key are kept since they last changed; for ever by default.
             uid: Stable name of the operator.
@@ -250,12 +255,12 @@ class KeyedStream:
     def interval_join(self, other: "KeyedStream") -> "IntervalJoinedStreams[DataStream]":
         """Pairs records with those of another keyed stream that have the same key and are near in event time.
 
-        `between(lower, upper)` says how near, and `join(how, uid=...)` ends it. A row has the columns of this stream,
-        then those of the other one but for its key columns; its event time is the later one of the two. It is done by
-        columns, as `aggregate`. Null keys have no partner, as in SQL.
+        `between(lower, upper)` sets how near, and `join(how, uid=...)` completes the operator. A row has the columns of
+        this stream, then those of the other one except its key columns; its event time is the later one of the two. It
+        is computed by columns, as `aggregate`. Null keys have no partner, as in SQL.
 
         Args:
-            other: A stream of the same job with as many key columns, of the same types, and event times.
+            other: A stream of the same job with event times, and with the same number and types of key columns.
         """
         connected = self._meeting(other, "interval_join")
         return IntervalJoinedStreams(*connected.inputs, connected.add_join)
@@ -268,16 +273,17 @@ class KeyedStream:
         late_data: OutputTag | None = None,
         uid: str | None = None,
     ) -> "DataStream":
-        """Gives each record with what another keyed stream said of its key at its event time; by columns.
+        """Joins each record with the version of its key, in another keyed stream, that was valid at its event time.
 
-        A record of the other stream is valid from its event time on, until that of the next one of its key: Flink's
-        `FOR SYSTEM_TIME AS OF`. Rows have the columns of this stream, then those of the other one but for its key
-        columns. They come when the watermark passes the record's time, which is theirs.
+        It is computed by columns. A record of the other stream is valid from its event time on, until that of the next
+        one of its key: Flink's `FOR SYSTEM_TIME AS OF`. Rows have the columns of this stream, then those of the other
+        one except its key columns. A row comes when the watermark passes the record's time, which is also the row's.
 
         Args:
-            versions: A stream of the same job with as many key columns, of the same types, and event times.
-            how: `left` also gives records without a version, with nulls.
-            late_data: Where records of this stream go that the watermark has passed; by default they are dropped.
+            versions: A stream of the same job with event times, and with the same number and types of key columns.
+            how: `left` also emits records without a version, with nulls.
+            late_data: Side output for records of this stream that the watermark has passed; by default these are
+                dropped.
             uid: Stable name of the operator.
         """
         connected = self._meeting(versions, "temporal_join")
@@ -306,9 +312,7 @@ class KeyedStream:
 
     def _meeting(self, other: "KeyedStream", verb: str) -> "ConnectedStreams[DataStream]":
         if not isinstance(other, KeyedStream):
-            raise JobDefinitionError(
-                f"{verb}() got {type(other).__name__}.", action="Put key_by(...) in front of both."
-            )
+            raise JobDefinitionError(f"{verb}() got {type(other).__name__}.", action="Call key_by(...) on both first.")
         connected = ConnectedStreams(self.input, other.input)
         connected.check_event_times(verb)
         return connected

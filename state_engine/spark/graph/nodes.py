@@ -1,7 +1,7 @@
 """The logical graph of a job: operators over its sources, with sinks on their outputs.
 
-An operator may be fed by several, and its outputs may feed several. A source feeds one: Spark would read it once for
-each.
+Several operators may feed an operator, and its outputs may feed several. A source feeds only one operator: Spark would
+read it once for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ class MapStep:
 
 @dataclass(frozen=True)
 class ComputeStep:
-    """Columns that a Python function computes of each record, behind those of the records."""
+    """Columns that a Python function computes from each record; they come after those of the records."""
 
     compute: Callable[[Any], tuple[Any, ...]]
     records: StructType
@@ -57,7 +57,7 @@ class ComputeStep:
 
 @dataclass(frozen=True)
 class TimeStep:
-    """`assign_timestamps_and_watermarks` between operators: columns of ours behind those of the records."""
+    """`assign_timestamps_and_watermarks` between operators: columns of ours, after those of the records."""
 
     records: StructType
     strategy: WatermarkStrategy
@@ -67,7 +67,7 @@ class TimeStep:
 Step = SelectStep | WhereStep | MapStep | ComputeStep | TimeStep
 
 ChainingStrategy = Literal["always", "head", "never"]
-"""With what an operator shares a task, as Flink's: with both neighbours, with the one behind it, with none."""
+"""With which operators an operator may share a task, as in Flink: both neighbours, only the downstream one, or none."""
 
 
 @dataclass
@@ -81,9 +81,9 @@ class SinkNode:
 
 @dataclass(frozen=True)
 class SourceNode:
-    """A stream that feeds the job, with what its author has made of it so far.
+    """A stream that feeds the job, with its author's transformations so far.
 
-    `number` counts the streams of a job: whatever is made of one keeps its number.
+    `number` counts the streams of a job; a stream keeps its number when it is transformed.
     """
 
     df: DataFrame
@@ -98,10 +98,10 @@ class OperatorNode:
     """One operator.
 
     `input`, `key` and `order_by` are those of its first input; with two inputs, `input` holds the columns that both
-    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front; with
-    `all_states_known` there are no others. `downstream` are the operators that read one of its outputs, each with the
-    number of the edge. With `object_reuse` an operator that is chained behind this one gets the rows that the function
-    gave, and no copies of them.
+    share. `broadcast_states` are the states that input 2 changes. `states` are all states that are known in advance;
+    with `all_states_known` there are no others. `downstream` are the operators that read one of its outputs, each with
+    the number of the edge. With `object_reuse` an operator that is chained after this one gets the rows that the
+    function gave, and no copies of them.
     """
 
     uid: str
@@ -125,31 +125,31 @@ class OperatorNode:
 
     @property
     def chained(self) -> bool:
-        """Whether it runs in the task of the operator in front.
+        """Whether it runs in the task of the upstream operator.
 
-        So it is where nothing between them needs an exchange, and no other operator reads what the one in front gives.
+        It does if nothing between them needs an exchange, and no other operator reads the upstream operator.
         """
         [edge, *others] = self.edges
-        front = edge.origin
+        upstream = edge.origin
         return (
             not others
-            and isinstance(front, OperatorNode)
+            and isinstance(upstream, OperatorNode)
             and edge.output == MAIN
-            and len(front.downstream) == 1
+            and len(upstream.downstream) == 1
             and not (edge.steps or edge.strategy or edge.broadcast)
             and not (self.key or self.order_by or self.two_inputs)
             and self.chaining == "always"
-            and front.chaining != "never"
+            and upstream.chaining != "never"
         )
 
     @property
     def chained_behind(self) -> "OperatorNode | None":
-        """The operator that runs in its task, behind it."""
+        """The operator that runs in its task, after it."""
         return next((node for node, _ in self.downstream if node.chained), None)
 
     @property
     def leaving(self) -> "list[Edge]":
-        """The ways from its outputs to other operators."""
+        """The edges from its outputs to other operators."""
         return [node.edges[n] for node, n in self.downstream]
 
     @property
@@ -160,7 +160,7 @@ class OperatorNode:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the operator behind takes its rows as objects."""
+        """Whether the operator that is chained after it takes its rows as objects."""
         return self.object_reuse and self.chained_behind is not None and not self.in_batches
 
     @property
@@ -170,7 +170,7 @@ class OperatorNode:
 
     @property
     def writes_main(self) -> bool:
-        """Whether anybody takes its main output as columns."""
+        """Whether its main output is needed as columns."""
         return not self.keeps_rows or any(sink.output == MAIN for sink in self.sinks)
 
     @property
@@ -185,12 +185,12 @@ class OperatorNode:
 
     @property
     def broadcast_inputs(self) -> list[int]:
-        """The inputs whose records go to every subtask."""
+        """The inputs with records that go to every subtask."""
         return sorted({edge.input for edge in self.edges if edge.broadcast})
 
     @property
     def carries_group(self) -> bool:
-        """Whether records carry the key group by which they are routed: not every one has a key that says it."""
+        """Whether records carry the key group by which they are routed, because it does not follow from their key."""
         return not self.key or bool(self.broadcast_inputs)
 
     @property
@@ -200,24 +200,24 @@ class OperatorNode:
 
     @property
     def emits_event_time(self) -> bool:
-        """Whether an operator behind it wants to know the event times of its output."""
+        """Whether a downstream operator needs the event times of its output."""
         return self.timed and any(edge.strategy is None for edge in self.leaving)
 
     @property
     def timed_side_outputs(self) -> tuple[str, ...]:
-        """The side outputs whose event times somebody wants to know."""
+        """The side outputs that must have event times because downstream operators need them."""
         outputs = dict.fromkeys(edge.output for edge in self.leaving)
         return tuple(output for output in outputs if output != MAIN) if self.emits_event_time else ()
 
     @property
     def tells_partitions(self) -> bool:
-        """Whether records have to say whose event time theirs is."""
-        own = [edge.strategy for edge in self.edges if edge.strategy and edge.strategy.out_of_orderness is not None]
-        return bool(own) and (len(self.edges) > 1 or own[0].partition is not None)
+        """Whether records have to carry the edge and the partition of their event times."""
+        bounded = [edge.strategy for edge in self.edges if edge.strategy and edge.strategy.out_of_orderness is not None]
+        return bool(bounded) and (len(self.edges) > 1 or bounded[0].partition is not None)
 
     @property
     def out_of_orderness(self) -> int | None:
-        """How far its records may lie behind each other, if they are of one ordered stream whose times it follows."""
+        """How far its records may be out of order, if they are of one ordered stream and it follows their times."""
         if self.in_batches and not takes_timers_together(self.function):
             return None
         [edge, *others] = self.edges
@@ -226,10 +226,10 @@ class OperatorNode:
 
 @dataclass(frozen=True)
 class Edge:
-    """The way from a source or an output of an operator into an input of an operator.
+    """The way from a source, or from an output of an operator, into an input of an operator.
 
-    `steps` are applied to an operator's output on the way; what is done to a source is part of its DataFrame. With a
-    `strategy` the records get event times and watermarks of their own, with `broadcast` every subtask gets all.
+    `steps` are applied to an operator's output on the way; those of a source are part of its DataFrame. With a
+    `strategy` the records get event times and watermarks of their own. With `broadcast` every subtask gets all records.
     """
 
     origin: SourceNode | OperatorNode
@@ -246,24 +246,24 @@ class Edge:
 
 
 def chains_of(operators: Sequence[OperatorNode]) -> list[tuple[OperatorNode, ...]]:
-    """Returns the operators task by task: each with those that are chained behind it.
+    """Returns the operators task by task: each with those that are chained after it.
 
     Args:
-        operators: Upstream first.
+        operators: The operators, upstream first.
     """
     chains = []
     for node in operators:
         if node.chained:
             continue
         chain = [node]
-        while (behind := chain[-1].chained_behind) is not None:
-            chain.append(behind)
+        while (successor := chain[-1].chained_behind) is not None:
+            chain.append(successor)
         chains.append(tuple(chain))
     return chains
 
 
 def recorded(node: SinkNode) -> SinkTable | None:
-    """What manifests record of a sink; nothing for one that gets no output."""
+    """Returns what manifests record of a sink; None for a sink that gets no output."""
     if isinstance(node.sink, DeltaSink):
         return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
     if isinstance(node.sink, MemorySink):

@@ -1,4 +1,4 @@
-"""An output of an operator, for what an author may say of it: side outputs, chaining, sinks."""
+"""An output of an operator, and what an author may set for it: side outputs, chaining, sinks."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ class OperatorOutput:
     """One output of an operator.
 
     Attributes:
-        graph: That of the job.
+        graph: The job's graph.
         operator: The operator.
-        name: Of the output.
+        name: Name of the output.
     """
 
     graph: JobGraph
@@ -34,10 +34,10 @@ class OperatorOutput:
         columns = side_output_columns(tag)
         if tag.tag_id not in self.operator.side_outputs:
             self.graph.check_open()
-        known = self.operator.side_outputs.setdefault(tag.tag_id, columns)
-        if known != columns:
+        declared = self.operator.side_outputs.setdefault(tag.tag_id, columns)
+        if declared != columns:
             raise JobDefinitionError(
-                f"The side output {tag.tag_id!r} was declared as {known} and as {columns}.", action="Choose one."
+                f"The side output {tag.tag_id!r} was declared as {declared} and as {columns}.", action="Choose one."
             )
         return columns
 
@@ -53,7 +53,7 @@ class OperatorOutput:
             raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
         place = f"{self.operator.uid}.{self.name}.{len(self.operator.sinks)}"
         if uid is None and isinstance(sink, DiscardingSink):
-            uid = place  # nothing is ever looked for under its name
+            uid = place  # nothing is ever looked up by this name
         node = SinkNode(self.graph.claim_sink_uid(uid, place), self.name, sink)
         table = recorded(node)
         if table is not None and table.table:
@@ -62,7 +62,7 @@ class OperatorOutput:
 
 
 def output_of(graph: JobGraph, edges: tuple[Edge, ...]) -> OperatorOutput | None:
-    """Returns the output that a stream is; None if it is anything else."""
+    """Returns the operator output that a stream is; None if the stream is anything else."""
     [edge, *others] = edges
     if isinstance(edge.origin, OperatorNode) and not edge.steps and not others:
         return OperatorOutput(graph, edge.origin, edge.output)
@@ -70,7 +70,7 @@ def output_of(graph: JobGraph, edges: tuple[Edge, ...]) -> OperatorOutput | None
 
 
 def operator_of(graph: JobGraph, edges: tuple[Edge, ...], verb: str) -> OperatorNode:
-    """Returns the operator that a stream is the main output of, to say how it is run.
+    """Returns the operator that a stream is the main output of, to set how it runs.
 
     Raises:
         UnsupportedTopologyError: The stream is anything else.
@@ -78,7 +78,7 @@ def operator_of(graph: JobGraph, edges: tuple[Edge, ...], verb: str) -> Operator
     output = output_of(graph, edges)
     if output is None or output.name != MAIN:
         raise UnsupportedTopologyError(
-            f"{verb}() belongs right behind an operator.", action="Call it on what map(), process(), … returned."
+            f"{verb}() belongs right after an operator.", action="Call it on what map(), process(), … returned."
         )
     graph.check_open()
     return output.operator

@@ -1,4 +1,4 @@
-"""Looking into Spark's logical plans, which only the JVM has."""
+"""Inspects Spark's logical plans, which only the JVM has."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -29,20 +29,20 @@ def kind_of(node: Any) -> str:
 
 
 def are_rows(node: Any) -> bool:
-    """Returns whether a node is rows that are there already, as Spark has those of a micro-batch."""
+    """Returns whether a node is a leaf of rows that already exist, as a micro-batch in Spark."""
     return kind_of(node) == "LogicalRDD"
 
 
 def rows_of_partitions(jdf: Any, numbers: Iterable[int] | None, session: SparkSession) -> DataFrame:
-    """Returns the rows of some partitions of a frame's physical plan; the others are not read, and nothing is run yet.
+    """Returns the rows of some partitions of a DataFrame's physical plan; the others are not read; nothing is run yet.
 
-    What is built on it begins at an RDD: Spark's optimiser cannot push a step of one reader below the exchange that
-    several share, and make two of it.
+    A plan that is built on the result begins at an RDD. So Spark's optimiser cannot push a step of one reader below the
+    exchange that several share, and make two of it.
 
     Args:
-        jdf: The JVM's frame.
-        numbers: Of the partitions; None for all.
-        session: Of the frame.
+        jdf: The DataFrame in the JVM.
+        numbers: Numbers of the partitions; None for all.
+        session: The DataFrame's session.
     """
     rows, jvm = jdf.queryExecution().toRdd(), session.sparkContext._jvm
     if numbers is not None:
@@ -52,14 +52,14 @@ def rows_of_partitions(jdf: Any, numbers: Iterable[int] | None, session: SparkSe
 
 
 class RowsAtHand:
-    """Describes rows that are there already in another way.
+    """Makes plan nodes for rows that already exist, with other columns or another partitioning.
 
     Args:
-        jvm: Spark's.
+        jvm: Spark's JVM.
 
     Attributes:
-        one_partition: How a plan says that all rows are in one partition.
-        unknown: How it says nothing of their partitions.
+        one_partition: The partitioning that declares all rows to be in one partition.
+        unknown: The partitioning that declares nothing.
     """
 
     def __init__(self, jvm: Any) -> None:
@@ -72,34 +72,34 @@ class RowsAtHand:
         """Returns a node of an RDD's rows.
 
         Args:
-            rows: Any node of which `are_rows` is true.
+            rows: Any node for which `are_rows` is true.
             columns: Attributes of the rows.
             rdd: The rows.
-            partitioning: One of this object's.
-            session: The JVM's.
+            partitioning: One of this object's partitionings.
+            session: The session in the JVM.
         """
-        own = columns, rdd, partitioning, self._no_order, False, self._nothing
-        return rows.copy(*own, session, self._nothing, self._nothing)
+        fields = columns, rdd, partitioning, self._no_order, False, self._nothing
+        return rows.copy(*fields, session, self._nothing, self._nothing)
 
 
 def random_expression(df: DataFrame) -> str | None:
-    """Returns an expression that gives another value when it is evaluated again, None if there is none."""
+    """Returns an expression that gives another value when it is evaluated again; None if the plan has none."""
     for node in nodes(df):
         for expression in items(node.expressions()):
             if not expression.deterministic():
-                found: str = expression.toString()
-                return found
+                text: str = expression.toString()
+                return text
     return None
 
 
 def found_in(df: DataFrame, is_it: Callable[[Any], bool]) -> str | None:
-    """Returns the first expression, on whatever level, that is what is looked for; None if there is none."""
+    """Returns the first expression, on any level, for which `is_it` returns True; None if the plan has none."""
     for node in nodes(df):
         for expression in items(node.expressions()):
             for one in _below(expression):
                 if is_it(one):
-                    found: str = one.toString()
-                    return found
+                    text: str = one.toString()
+                    return text
     return None
 
 

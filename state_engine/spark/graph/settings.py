@@ -1,4 +1,4 @@
-"""What a job is set to, apart from its operators: checked once, and never changed."""
+"""The settings of a job, apart from its operators: checked once, and never changed."""
 
 import os
 import tempfile
@@ -22,7 +22,7 @@ FENCE_ON_DISK_MS, FENCE_IN_BUCKET_MS = 1_000, 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class JobSettings:
-    """The arguments of `StreamJob`, which says what each means; defaults are filled in.
+    """The arguments of `StreamJob`, which explains each; defaults are filled in.
 
     Attributes:
         max_parallelism_is_derived: Whether the author gave none, so that the job takes what its log has.
@@ -69,10 +69,10 @@ class JobSettings:
             )
 
     def as_logged(self, max_parallelism: int) -> "JobSettings":
-        """Returns them with the number of key groups that the log has, unless the author gave one.
+        """Returns the settings with the number of key groups that the log has, unless the author gave one.
 
         Raises:
-            JobDefinitionError: The parallelism is above it.
+            JobDefinitionError: The parallelism is above that number.
         """
         if not self.max_parallelism_is_derived:
             return self
@@ -80,20 +80,20 @@ class JobSettings:
         return replace(self, max_parallelism=max_parallelism)
 
     def rekeyed(self, max_parallelism: int) -> "JobSettings":
-        """Returns them with the number of key groups into which a restore sorts all keys anew.
+        """Returns the settings with the number of key groups to which a restore re-keys the state.
 
         Raises:
-            JobDefinitionError: There cannot be so many.
+            JobDefinitionError: The number is not possible.
         """
         check_parallelism(min(self.parallelism, max_parallelism), max_parallelism)
         return replace(self, max_parallelism=max_parallelism)
 
 
 def root_of(root: str | os.PathLike[str] | None, config: CheckpointConfig) -> str:
-    """Returns the root that the job or its checkpoint storage names: a log and its folds lie together.
+    """Returns the root that the job or its checkpoint storage names: a log and its folds are stored together.
 
     Raises:
-        JobDefinitionError: There is none, or there are two.
+        JobDefinitionError: None is named, or two different ones.
     """
     named = path_of(config.get_checkpoint_storage())
     given = named if root is None else root
@@ -101,17 +101,17 @@ def root_of(root: str | os.PathLike[str] | None, config: CheckpointConfig) -> st
         raise JobDefinitionError(
             "The job has no state root.", action="Give root, or a checkpoint storage with a checkpoint_path."
         )
-    found = address(given)
-    if named is not None and address(named).rstrip("/") != found.rstrip("/"):
+    chosen = address(given)
+    if named is not None and address(named).rstrip("/") != chosen.rstrip("/"):
         raise JobDefinitionError(
-            f"The state root is {found}, and the checkpoint storage is at {named}.",
-            action="Give one of them, or the same path to both: checkpoints lie below the state root.",
+            f"The state root is {chosen}, and the checkpoint storage is at {named}.",
+            action="Give one of them, or the same path to both: checkpoints are stored below the state root.",
         )
-    return found
+    return chosen
 
 
 def config_of(config: CheckpointConfig | None, interval_ms: int | None) -> CheckpointConfig:
-    """Returns when checkpoints are taken.
+    """Returns the configuration of checkpoints, with their interval.
 
     Raises:
         JobDefinitionError: Both a configuration and an interval are given.
@@ -122,13 +122,13 @@ def config_of(config: CheckpointConfig | None, interval_ms: int | None) -> Check
     if interval_ms is not None:
         raise JobDefinitionError(
             "checkpoint_interval_ms and checkpoint_config are given.",
-            action="Say the interval with checkpoint_config.set_checkpoint_interval().",
+            action="Set the interval with checkpoint_config.set_checkpoint_interval().",
         )
     return config
 
 
 def fence_interval_of(root: str) -> int:
-    """Returns how often storage is asked by default, in ms: where each question costs money and time, less often."""
+    """Returns the default of `fence_interval_ms`: longer where each read of storage costs money and time."""
     on_disk = local_path(root) is not None or root.startswith("memory://")
     return FENCE_ON_DISK_MS if on_disk else FENCE_IN_BUCKET_MS
 

@@ -1,4 +1,4 @@
-"""Sinks, as an author names them. All output is staged and named in the manifest until its sink has committed."""
+"""The sinks that an author can use. All output is staged, and named in the manifest, until its sink has committed."""
 
 import os
 import threading
@@ -13,16 +13,16 @@ from state_engine.storage.roots import address
 
 
 class EpochId(NamedTuple):
-    """Names an epoch for all time; what a sink of one's own needs to be idempotent.
+    """Identifies an epoch for all time; an author's own sink needs it to be idempotent.
 
     Attributes:
         job: Name of the job.
-        generation: Of the epoch.
-        epoch: Its number.
-        behind: With `AT_LEAST_ONCE` alone: the sealed epoch of records or timers in front of it. Output that comes
-            again has the same (generation, behind), and what came last under it counts: an epoch that was not sealed
-            runs again under another number, maybe with more or fewer records.
-        attempt: With `AT_LEAST_ONCE` alone: tells the tries apart.
+        generation: Generation of the epoch.
+        epoch: Number of the epoch.
+        behind: Only with `AT_LEAST_ONCE`: the last sealed epoch of records or timers before it. Repeated output has the
+            same (generation, behind), and the last output under it counts: an epoch that was not sealed runs again
+            under another number, maybe with more or fewer records.
+        attempt: Only with `AT_LEAST_ONCE`: distinguishes the attempts.
     """
 
     job: str
@@ -49,7 +49,7 @@ class DeltaSink(Sink):
         path: Root of the table, on a storage that both Spark and delta-rs reach.
 
     Raises:
-        UnsupportedAddressError: It would be another place than it seems.
+        UnsupportedAddressError: The path would mean another place than it seems to.
     """
 
     path: str
@@ -80,7 +80,7 @@ class MemorySink(Sink):
     """Rows in the memory of the driver's process, for tests; outlives a query, not the process.
 
     Args:
-        name: Two sinks of one name share their rows, so that a job that is built again goes on.
+        name: Two sinks with one name share their rows, so that a job that is built again goes on with them.
     """
 
     _all: ClassVar[dict[str, dict[EpochId, pa.Table]]] = {}

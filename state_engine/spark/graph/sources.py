@@ -1,7 +1,7 @@
 """The sources of a job as the one streaming DataFrame that Spark's query reads.
 
-A job with one source reads its DataFrame as it is. Several are united: their records share columns by type, and one
-column more says which source a record is of.
+A job with one source reads its DataFrame as it is. Several sources are united: their records share columns by type, and
+one more column has the number of a record's source.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Sources:
     """All sources of a job, in the order in which the author named them.
 
     Args:
-        nodes: Each with the DataFrame that an operator reads.
+        nodes: The sources, each with the DataFrame that an operator reads.
 
     Raises:
         JobDefinitionError: Only some of them can read again what they have read.
@@ -72,11 +72,11 @@ class Sources:
         return self.column(number, names.index(name)) if name in names else None
 
     def are_all(self, numbers: Sequence[int]) -> bool:
-        """Says whether these sources are all that the job has."""
+        """Returns whether these sources are all that the job has."""
         return len(numbers) == len(self.nodes)
 
     def _united(self, node: SourceNode) -> list[str]:
-        """The shared columns, made of one source's."""
+        """Returns the shared columns, computed from those of one source."""
         fields = dict(zip(self._places[node.number], self._structs[node.number].names, strict=True))
         return [
             f"{quote_always(fields[n]) if n in fields else f'cast(null as {type_.ddl()})'} as {quote_always(name)}"

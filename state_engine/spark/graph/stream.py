@@ -1,4 +1,4 @@
-"""Streams, as the author of a job chains them. What cannot run is refused here, by name, before Spark does."""
+"""Streams, as the author of a job chains them. Named errors refuse here what cannot run, before Spark does."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -55,9 +55,9 @@ class DataStream:
     `map`, `flat_map`, `filter` and `process` take functions that run in Python.
 
     Args:
-        graph: That of the job.
+        graph: The job's graph.
         edges: Where its records come from.
-        columns: Their columns.
+        columns: The columns of its records.
     """
 
     def __init__(self, graph: JobGraph, edges: tuple[Edge, ...], columns: StructType) -> None:
@@ -71,7 +71,7 @@ class DataStream:
         return self._columns
 
     def _frame(self) -> DataFrame:
-        """An empty frame of the stream's columns, on which Spark checks expressions."""
+        """Returns an empty DataFrame of the stream's columns, on which Spark checks expressions."""
         return self._graph.session.createDataFrame([], ddl_of(self._columns))
 
     @property
@@ -85,7 +85,7 @@ class DataStream:
 
     @property
     def reads_source(self) -> bool:
-        """Whether records come straight from a source, which one operator may read; an operator's output feeds many."""
+        """Whether records come straight from a source. Only one operator may read it; an output may feed many."""
         return any(isinstance(edge.origin, SourceNode) for edge in self._edges)
 
     @property
@@ -97,14 +97,14 @@ class DataStream:
         """Keeps the columns that the Spark SQL expressions give, one record for each.
 
         Raises:
-            JobDefinitionError: Spark does not take the expressions.
+            JobDefinitionError: Spark rejects the expressions.
             UnsupportedTopologyError: Between operators: an expression is not deterministic, or is a generator, an
                 aggregate or a window function.
         """
         if self._is_dry:
             return self._with(SelectStep(expressions), selected_columns(self._columns, expressions))
         frame = self._frame()
-        # In front of the first operator a generator is fine, and check_upstream() looks at the rest.
+        # Before the first operator a generator is allowed, and check_upstream() checks the rest.
         if self._is_between:
             changed = selected(frame, *expressions)
         else:
@@ -132,10 +132,10 @@ class DataStream:
     def map(
         self, function: MapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
     ) -> "DataStream":
-        """Makes one row of each record by a Python function; prefer `select`, which costs no Python.
+        """Makes one row of each record with a Python function; prefer `select`, which needs no Python.
 
-        A plain function without `uid` runs on the way from one operator to the next. A `MapFunction`, and whatever has
-        a `uid`, is an operator: it may be the first one, have sinks, and be opened.
+        A plain function without `uid` runs on the way from one operator to the next. A `MapFunction`, or any function
+        with a `uid`, is an operator: it may be the first one, have sinks, and be opened.
 
         Raises:
             UnsupportedTopologyError: A plain function without `uid` that is not between two operators.
@@ -149,15 +149,15 @@ class DataStream:
     def flat_map(
         self, function: FlatMapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
     ) -> "DataStream":
-        """Makes any number of rows of each record by a Python function, in an operator without keyed state."""
+        """Makes any number of rows of each record with a Python function, in an operator without keyed state."""
         return self.add_operator("process", FlatMapAdapter(function), output_type, uid)
 
     def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
-        """Keeps the records for which a Python function says so, in an operator; prefer `where`, in Spark SQL."""
+        """Keeps the records for which a Python function is true, in an operator; prefer `where`, in Spark SQL."""
         return self.add_operator("process", FilterAdapter(function), self._columns, uid)
 
     def returns(self, columns: StructType) -> "DataStream":
-        """Returns this stream with records that are held as a type says: a tuple, a dataclass, a bare value.
+        """Returns this stream with records in the form that a type gives: a tuple, a dataclass, a bare value.
 
         Raises:
             JobDefinitionError: The type has other fields than the stream.
@@ -165,27 +165,27 @@ class DataStream:
         if columns != self._columns:
             raise JobDefinitionError(
                 f"returns() got {columns.ddl()} on a stream of {self._columns.ddl()}.",
-                action="Give a type of the same names and types, in the same order.",
+                action="Give a type with the same names and types, in the same order.",
             )
         return DataStream(self._graph, self._edges, columns)
 
     def with_computed(self, compute: Compute, computed: StructType, columns: StructType) -> "DataStream":
-        """Adds columns that a Python function computes; prefer `with_column`, which costs no Python.
+        """Adds columns that a Python function computes; prefer `with_column`, which needs no Python.
 
         Args:
-            compute: Gives their values for a record; it has to give the same for the same record.
+            compute: Returns their values for a record; it must return the same for the same record.
             computed: The columns.
-            columns: All columns of the stream that is returned, and how its records are held.
+            columns: All columns of the stream that is returned, with the form of its records.
         """
         return self._with(ComputeStep(compute, self._columns, computed), columns)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
-        """Gives the records event times, and the operators behind them watermarks (docs/event-time.md).
+        """Gives the records event times, and the downstream operators watermarks (docs/event-time.md).
 
-        A strategy behind an operator takes the place of the event times and watermarks that it passes on.
+        A strategy after an operator replaces the event times and watermarks that the operator passes on.
 
         Raises:
-            JobDefinitionError: This is no strategy, it says of no time, or Spark does not take its expressions.
+            JobDefinitionError: This is no strategy, it gives no time, or Spark rejects its expressions.
             UnsupportedTopologyError: Its expressions are not deterministic.
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
@@ -207,11 +207,11 @@ class DataStream:
 
         Args:
             columns: Names of the key columns: integers, string, binary, boolean, date, timestamp or decimal; null is a
-                key like any.
-            order_by: Columns by which the records of an epoch reach the function in order. Give a total order:
-                without it results are independent of parallelism only for functions that do not care about order.
-                Without any, and without event times, records of different keys come in no order: those of a large epoch
-                may come key by key, which is faster.
+                key like any other.
+            order_by: Columns by which the records of an epoch reach the function in order. Give a total order: without
+                it, results are independent of parallelism only for functions that do not depend on order. Without such
+                columns and without event times, records of different keys come in no order. Those of a large epoch may
+                then come key by key, which is faster.
 
         Raises:
             UnsupportedTypeError: A column cannot be a key.
@@ -245,13 +245,13 @@ class DataStream:
     def broadcast(self, *descriptors: MapStateDescriptor) -> "DataStream | BroadcastStream[DataStream]":
         """Sends every record to every subtask of the next operator, which has no key, or takes it as one of two inputs.
 
-        Each subtask calls its function for every record, and emits what that gives. `key_by` behind it takes it back.
+        Each subtask calls its function for every record, and emits the result. A later `key_by` cancels the broadcast.
 
         Args:
-            descriptors: Of the states in which a function keeps it; the result is then for `connect`.
+            descriptors: Descriptors of the states in which a function keeps it; the result is then for `connect`.
 
         Raises:
-            JobDefinitionError: One is no `MapStateDescriptor`.
+            JobDefinitionError: A descriptor is no `MapStateDescriptor`.
         """
         stream = self._partitioned(broadcast=True)
         return BroadcastStream(stream, descriptors) if descriptors else stream
@@ -265,14 +265,14 @@ class DataStream:
         return any(edge.broadcast for edge in self._edges)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> "AllWindowedStream[DataStream]":
-        """Puts all records into windows, whatever their keys: one subtask has them all.
+        """Puts all records into windows, whatever their keys: one subtask gets them all.
 
         Args:
             window_assigner: Which windows a record is in. Windows by event time need a stream that has it.
         """
         if ALL in map(str.lower, self._columns.names):
             raise JobDefinitionError(
-                f"window_all() of a stream with a column {ALL!r}.", action="Give the column another name in front."
+                f"window_all() of a stream with a column {ALL!r}.", action="Give the column another name first."
             )
 
         def add(function: Function, output_type: Any, uid: str | None) -> "DataStream":
@@ -290,7 +290,7 @@ class DataStream:
         if not isinstance(function, ProcessFunction):
             raise JobDefinitionError(
                 f"process() on a stream without key got {given(function)}.",
-                action="Give a ProcessFunction, or put key_by(...) in front of a KeyedProcessFunction.",
+                action="Give a ProcessFunction, or put key_by(...) before a KeyedProcessFunction.",
             )
         return self.add_operator("process", function, output_type, uid)
 
@@ -303,27 +303,27 @@ class DataStream:
         key: tuple[str, ...] = (),
         order: tuple[str, ...] = (),
     ) -> "DataStream":
-        """Adds an operator behind this stream; the methods of both kinds of stream that make one end here."""
-        called = function.verb if isinstance(function, (Adapter, Declared)) else kind
+        """Adds an operator after this stream; all methods of both kinds of stream that make an operator call this."""
+        verb = function.verb if isinstance(function, (Adapter, Declared)) else kind
         node = OperatorNode(
-            uid=self._graph.claim_uid(uid, called),
+            uid=self._graph.claim_uid(uid, verb),
             kind=kind,
             function=function,
             edges=self.feeding(),
             input=self._columns,
             key=key,
             order_by=order,
-            output=columns_type(output_type, f"operator {uid or called!r}"),
+            output=columns_type(output_type, f"operator {uid or verb!r}"),
             generated_uid=uid is None,
         )
         return self.behind(node)
 
     def feeding(self, input_: int = 1) -> tuple[Edge, ...]:
-        """Returns the ways by which this stream feeds an input of an operator."""
+        """Returns the edges by which this stream feeds an input of an operator."""
         return tuple(replace(edge, input=input_) for edge in self._edges)
 
     def behind(self, node: OperatorNode) -> "DataStream":
-        """Adds an operator to the job and returns the stream behind it."""
+        """Adds an operator to the job and returns its output stream."""
         self._graph.append(node)
         return DataStream(self._graph, (Edge(node),), node.output)
 
@@ -344,7 +344,7 @@ class DataStream:
                 )
             if stream._is_broadcast != self._is_broadcast:
                 raise UnsupportedTopologyError(
-                    "union() of a broadcast stream and one that is not.", action="Put broadcast() behind union()."
+                    "union() of a broadcast stream and one that is not.", action="Put broadcast() after union()."
                 )
             self.check_meets(stream)
             edges = (*edges, *stream.feeding())
@@ -394,7 +394,7 @@ class DataStream:
         check_distinct((*self.feeding(), *other.feeding()))
 
     def claim_uid(self, uid: str | None, kind: str) -> str:
-        """Takes the uid of an operator behind this stream."""
+        """Claims the uid of an operator after this stream."""
         return self._graph.claim_uid(uid, kind)
 
     # Of the operator that this stream is an output of ----------------------------------------------------------------
@@ -408,12 +408,12 @@ class DataStream:
         output = output_of(self._graph, self._edges)
         if output is None or output.name != MAIN:
             raise JobDefinitionError(
-                "get_side_output() belongs right behind an operator.", action="Call it on what process() returned."
+                "get_side_output() belongs right after an operator.", action="Call it on what process() returned."
             )
         return DataStream(self._graph, (Edge(output.operator, tag.tag_id),), output.side_output(tag))
 
     def start_new_chain(self) -> "DataStream":
-        """Begins a new task at the operator that this stream is the output of; later ones may be chained to it.
+        """Begins a new task at the operator that this stream is the output of; later operators may be chained to it.
 
         Raises:
             UnsupportedTopologyError: The stream is not an output of an operator.
@@ -433,8 +433,8 @@ class DataStream:
     def enable_object_reuse(self) -> "DataStream":
         """Hands the rows of the operator that this stream is the output of to the next one as they are.
 
-        If the next one is chained to it, its function gets the very objects that this one's gave: nothing is copied, or
-        compared with `output_type`. Give what the next function expects, and change neither afterwards.
+        If the next operator is chained to it, the next function gets the very objects that this function gave: nothing
+        is copied, or compared with `output_type`. Give what the next function expects, and change no object afterwards.
 
         Raises:
             UnsupportedTopologyError: The stream is not an output of an operator.
@@ -455,7 +455,7 @@ class DataStream:
         """Sends the records to a sink; several sinks may take one output.
 
         Args:
-            sink: Where to.
+            sink: The sink.
             uid: Stable name of the sink: its commits carry it, and a restore finds its output under it. Without one a
                 name is made from the sink's place, with a warning.
 
@@ -468,7 +468,7 @@ class DataStream:
         output = output_of(self._graph, self._edges)
         if output is None:
             raise UnsupportedTopologyError(
-                "A sink belongs right behind an operator or get_side_output(): who makes an output stages it.",
+                "A sink belongs right after an operator or get_side_output(): the operator stages its output.",
                 action="Do the last transformation inside the function; map(..., uid=...) is an operator too.",
             )
         output.add_sink(sink, uid)

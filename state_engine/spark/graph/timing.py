@@ -1,4 +1,4 @@
-"""Event times of a stream: from a strategy to columns of ours, which travel behind the author's."""
+"""Event times of a stream: turns a strategy into columns of ours, which travel after the author's."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -26,8 +26,8 @@ _WHAT = "extract_timestamp(), on a source's records,"
 _OF_DATE = "cast(unix_date({0}) as bigint) * 86400000"
 _MILLISECONDS: list[tuple[type[spark_types.DataType], str]] = [
     (spark_types.TimestampType, "unix_millis({0})"),
-    # By its fields: what takes two timestamps, or one since 1970, casts it in the session's time zone, and an hour that
-    # is not there when clocks are put forward becomes another one.
+    # From its fields: functions of two timestamps, or of the time since 1970, cast it in the session's time zone. There
+    # an hour that is skipped when clocks are put forward becomes another one.
     (
         spark_types.TimestampNTZType,
         _OF_DATE.format("cast({0} as date)")
@@ -39,7 +39,7 @@ _MILLISECONDS: list[tuple[type[spark_types.DataType], str]] = [
 
 
 def check_gives_time(strategy: WatermarkStrategy) -> None:
-    """Raises JobDefinitionError if a strategy says of no time."""
+    """Raises JobDefinitionError if a strategy gives no time."""
     if strategy.timestamp is None and strategy.assigner is None:
         raise JobDefinitionError(
             "assign_timestamps_and_watermarks() got a strategy without timestamps.",
@@ -49,14 +49,14 @@ def check_gives_time(strategy: WatermarkStrategy) -> None:
 
 
 def timing_columns(frame: DataFrame, strategy: WatermarkStrategy) -> list[str]:
-    """Returns, as Spark SQL, the columns that a strategy adds to a stream, but for the time that an assigner gives.
+    """Returns, as Spark SQL, the columns that a strategy adds to a stream, except the time that an assigner gives.
 
     Args:
-        frame: A frame of the stream's columns.
+        frame: A DataFrame of the stream's columns.
         strategy: The strategy.
 
     Raises:
-        JobDefinitionError: Spark does not take an expression, or it gives no time.
+        JobDefinitionError: Spark rejects an expression, or it gives no time.
         UnsupportedTopologyError: An expression is not deterministic, or looks at several records.
     """
     columns = []
@@ -69,7 +69,7 @@ def timing_columns(frame: DataFrame, strategy: WatermarkStrategy) -> list[str]:
 
 
 def _milliseconds(frame: DataFrame, expression: str) -> str:
-    """Returns an event time in ms since the Unix epoch; a date is its midnight in UTC."""
+    """Returns an event time, as Spark SQL, in ms since the Unix epoch; a date is its midnight in UTC."""
     kind = selected(frame, f"({expression}) as t").schema["t"].dataType
     for type_, made in _MILLISECONDS:
         if isinstance(kind, type_):
@@ -83,20 +83,20 @@ def _milliseconds(frame: DataFrame, expression: str) -> str:
 def with_event_time(
     df: DataFrame, columns: StructType, strategy: WatermarkStrategy, timing: Sequence[str]
 ) -> DataFrame:
-    """Returns a source's DataFrame with the strategy's columns behind its own.
+    """Returns a source's DataFrame with the strategy's columns after its own.
 
     Args:
         df: The stream.
-        columns: Its columns, without those of ours.
+        columns: Its columns, without ours.
         strategy: The strategy.
-        timing: What `timing_columns` gave.
+        timing: The result of `timing_columns`.
     """
-    own = [quote_always(name) for name in columns.names]
-    timed = df.selectExpr(*own, *timing)
+    authored = [quote_always(name) for name in columns.names]
+    timed = df.selectExpr(*authored, *timing)
     if strategy.assigner is None:
         return timed
-    behind = [quote_always(name) for name in timed.columns[len(own) :]]
-    ddl = ", ".join([ddl_of(columns), *(f"{name} string" for name in behind), f"{EVENT_TIME} bigint"])
+    added = [quote_always(name) for name in timed.columns[len(authored) :]]
+    ddl = ", ".join([ddl_of(columns), *(f"{name} string" for name in added), f"{EVENT_TIME} bigint"])
     return timed.mapInArrow(AssignerRunner(strategy.assigner, columns), ddl)
 
 
@@ -104,7 +104,7 @@ class AssignerRunner:
     """What `mapInArrow` runs for a `TimestampAssigner`: adds a column of event times.
 
     Args:
-        assigner: The author's.
+        assigner: The author's assigner.
         columns: Columns of the records.
     """
 
@@ -156,7 +156,7 @@ def _is_time(given: Any) -> bool:
 
 
 def assigning(assigner: TimestampAssigner, columns: StructType) -> Callable[[Any], Any]:
-    """Returns the function of a map between operators that puts a record's event time behind its fields."""
+    """Returns the function of a map between operators that appends a record's event time to its fields."""
     return lambda row: (*as_tuple(row, columns), assigner.extract_timestamp(row, NO_WATERMARK))
 
 

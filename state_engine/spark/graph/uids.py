@@ -1,4 +1,4 @@
-"""The uids of one job and the tables of its sinks: an author's, or names made of the place, with a warning."""
+"""The uids of one job, given by its author or made from the place, with a warning; and the tables of its sinks."""
 
 import sys
 import warnings
@@ -21,8 +21,8 @@ class Uids:
         """Returns the uid of an operator.
 
         Raises:
-            DuplicateUidError: It is taken.
-            JobDefinitionError: There is none and the job is strict, or it cannot name a folder.
+            DuplicateUidError: Another operator has it.
+            JobDefinitionError: None is given and the job is strict, or the uid cannot name a folder.
         """
         if uid is None:
             uid = f"{kind}-{len(self._operators) + 1}".replace("_", "-")
@@ -37,11 +37,11 @@ class Uids:
         return uid
 
     def sink(self, uid: str | None, place: str) -> str:
-        """Returns the uid of a sink: the author's, or that of its place.
+        """Returns the uid of a sink: the author's, or one made from its place.
 
         Raises:
-            DuplicateUidError: It is taken.
-            JobDefinitionError: There is none and the job is strict, or it has other characters than names have.
+            DuplicateUidError: Another sink has it.
+            JobDefinitionError: None is given and the job is strict, or the uid has characters that names must not have.
         """
         if uid is None:
             uid = place
@@ -56,7 +56,7 @@ class Uids:
         return uid
 
     def table(self, uid: str, kind: str, table: str) -> None:
-        """Takes a table for a sink.
+        """Claims a table for a sink.
 
         Raises:
             JobDefinitionError: Another sink of the job writes it.
@@ -65,7 +65,7 @@ class Uids:
         if other != uid:
             raise JobDefinitionError(
                 f"Sinks {other!r} and {uid!r} write to one table, {table}.",
-                action="Give each its own table, or union() the streams in front of one sink.",
+                action="Give each its own table, or union() the streams before one sink.",
             )
 
     def _complain(self, message: str, remedy: str, kept: str) -> None:
@@ -75,7 +75,7 @@ class Uids:
 
 
 def authors_level() -> int:
-    """Returns the stack level, as seen by who calls this, of the first frame that is not ours: a line of the job."""
+    """Returns the stack level, as seen by the caller, of the first frame that is not ours: a line of the job."""
     level, frame = 1, sys._getframe(1)
     while frame.f_globals.get("__name__", "").startswith("state_engine.") and frame.f_back is not None:
         level, frame = level + 1, frame.f_back

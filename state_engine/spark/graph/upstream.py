@@ -1,8 +1,7 @@
-"""What stands in front of the first operator: the sources, and what may not stand there.
+"""Checks what comes before the first operator: the sources, and the transformations that are not allowed there.
 
-Spark's own state (aggregates, window functions, deduplication, stream–stream joins, limits) would not be ours to
-restore, and a random expression would route a record elsewhere when its epoch runs again. Both are refused when the job
-is built.
+We could not restore Spark's own state (aggregates, window functions, deduplication, stream–stream joins, limits). A
+random expression would route a record elsewhere when its epoch runs again. Both are refused when the job is built.
 """
 
 import re
@@ -34,7 +33,7 @@ _FORGETS = re.compile(r"(?i)^(.*socket.*|rate|.*\.RateStreamProvider|memory)$")
 
 
 def check_upstream(df: DataFrame) -> None:
-    """Refuses what an epoch could not repeat or a restore not bring back.
+    """Refuses what an epoch could not repeat, or a restore could not bring back.
 
     Raises:
         UnsupportedUpstreamError: The DataFrame is one of Spark Connect, is not streaming, holds Spark state, or is not
@@ -57,7 +56,7 @@ def check_upstream(df: DataFrame) -> None:
             stateful = "a join of two streams"
         if stateful is not None:
             raise UnsupportedUpstreamError(
-                f"The stream has {stateful} in front of the first operator; Spark keeps its state where no savepoint "
+                f"The stream has {stateful} before the first operator; Spark keeps its state where no savepoint "
                 "reaches.",
                 action="Do it in an operator: a KeyedProcessFunction with ValueState, ListState or MapState.",
             )
@@ -75,7 +74,7 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
         SourcesChangedError: A file source removes what it has read, so that nothing could be read again.
         UnsupportedUpstreamError: One `readStream` is used twice: Spark would keep one position for both.
     """
-    found = []
+    identities = []
     leaves = [leaf for leaf in items(df._jdf.queryExecution().analyzed().collectLeaves()) if leaf.isStreaming()]
     for number, leaf in enumerate(leaves):
         if any(leaf.equals(other) for other in leaves[:number]):
@@ -90,8 +89,8 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
                 action="Remove the option, and let retention of the source follow the oldest savepoint.",
             )
         path = _absolute(df, kind, options.pop("path", ""))
-        found.append(SourceFingerprint(kind=kind, path=path, options=recorded(kind, options)))
-    return tuple(found)
+        identities.append(SourceFingerprint(kind=kind, path=path, options=recorded(kind, options)))
+    return tuple(identities)
 
 
 def check_replays(df: DataFrame) -> None:
@@ -100,10 +99,10 @@ def check_replays(df: DataFrame) -> None:
     Raises:
         SourcesChangedError: One of them cannot replay.
     """
-    for found in fingerprints(df):
-        if _FORGETS.search(found.kind):
+    for source in fingerprints(df):
+        if _FORGETS.search(source.kind):
             raise SourcesChangedError(
-                f"The {found.kind} source cannot read again what it has read, so nothing could be exactly once.",
+                f"The {source.kind} source cannot read again what it has read, so nothing could be exactly once.",
                 action="Use files, Delta, Kafka or rate-micro-batch, or declare it: from_stream(df, replays=False).",
             )
 
@@ -119,7 +118,7 @@ def _describe(leaf: Any) -> tuple[str, dict[str, str]]:
 
 
 def _absolute(df: DataFrame, kind: str, path: str) -> str:
-    """Spark reads a relative path below the folder that its JVM was started in, which may be another one next time."""
+    """Returns an absolute path: Spark reads a relative one below the JVM's working folder, which may change."""
     if format_of(kind) not in (FILES, DELTA) or not is_relative(path):
         return path
     spark: Any = df.sparkSession
@@ -130,11 +129,11 @@ def _absolute(df: DataFrame, kind: str, path: str) -> str:
 
 def _options(options: Any) -> dict[str, str]:
     iterator = options.iterator()
-    found = {}
+    by_name = {}
     while iterator.hasNext():
         pair = iterator.next()
-        found[str(pair._1()).lower()] = str(pair._2())
-    return found
+        by_name[str(pair._1()).lower()] = str(pair._2())
+    return by_name
 
 
 __all__ = ["check_replays", "check_upstream", "fingerprints"]

@@ -1,9 +1,9 @@
-"""One exchange behind an operator that several others read.
+"""Adds one exchange after an operator that several others read, so that it runs only once.
 
-Spark would run the operator once for each of them. What they read is therefore put into an exchange that leaves every
-row with the subtask that made it, and each reader's part of the plan begins behind it: at one RDD, and not at one plan,
-because Spark's optimiser would push a reader's filters and projections below the exchange, and make two of it. So the
-operator runs once by construction, and a reader reads the partitions of its own output only.
+Spark would run the operator once for each reader. So its output goes into an exchange that leaves every row with the
+subtask that made it, and each reader's part of the plan begins after that exchange. The parts begin at one RDD, and not
+at one plan: Spark's optimiser would push a reader's filters and projections below the exchange, and make two of it. So
+the operator runs once by construction, and a reader reads the partitions of its own output only.
 """
 
 from functools import cached_property
@@ -18,12 +18,12 @@ from state_engine.spark.wire.rows import PLACE
 
 
 class FanOut:
-    """The exchange behind one operator at one parallelism.
+    """The exchange after one operator at one parallelism.
 
     Args:
         session: Any session of the context.
-        handover: What the operator gives, and to whom.
-        parallelism: The operator's.
+        handover: The operator's outputs and their readers.
+        parallelism: The operator's parallelism.
     """
 
     def __init__(self, session: SparkSession, handover: Handover, parallelism: int) -> None:
@@ -32,10 +32,10 @@ class FanOut:
         self._parallelism = parallelism
 
     def outputs(self, stream: DataFrame) -> dict[str, DataFrame]:
-        """Returns what each output holds, records and marks; nothing is run yet.
+        """Returns the records and marks of each output; nothing is run yet.
 
         Args:
-            stream: What the operator's tasks give.
+            stream: The output of the operator's tasks.
         """
         count = len(self._handover.outputs)
         jdf = stream._jdf.repartitionById(self._parallelism * count, self._place)

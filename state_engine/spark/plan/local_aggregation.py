@@ -1,8 +1,8 @@
-"""Aggregations in two phases: Spark makes partials of an epoch's records, the operator merges them into its states.
+"""Aggregates in two phases: Spark makes partials of an epoch's records, the operator merges them into its states.
 
-Where a key has many records in an epoch, few rows are exchanged and handed to Python. Where it has few, the first phase
-only costs an exchange more. So the strategy `AUTO` looks at the epoch before; the names are those of Flink SQL's
-`table.optimizer.agg-phase-strategy`.
+If a key has many records in an epoch, few rows are exchanged and handed to Python. If it has few, the first phase only
+costs one more exchange. So the strategy `AUTO` looks at the previous epoch. The names of the strategies are those of
+Flink SQL's `table.optimizer.agg-phase-strategy`.
 """
 
 from collections import Counter
@@ -25,23 +25,23 @@ from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.rows import CONTROL
 
 ENOUGH_RECORDS = 20_000
-"""An epoch of fewer is over before another exchange could pay."""
+"""An epoch with fewer records is over before another exchange could pay off."""
 ENOUGH_PER_GROUP = 3
-"""A group has so many records, on average, for each of as many tasks that read as there are subtasks."""
+"""Least average number of records that a reading task has of a group, if there is one reading task per subtask."""
 
 
 def local_aggregation(node: OperatorNode) -> LocalAggregation | None:
-    """Returns what Spark may do of an operator in front of its exchange; None where it gets more than plain records."""
+    """Returns what Spark may do of an operator before its exchange; None if it gets more than plain records."""
     alone = node.sources and not node.upstream and not node.tells_partitions
     local = local_of(node.function) if alone else None
     return local if local is not None and local.key == node.key else None  # the key of `window_all` is no column
 
 
 class Phases:
-    """Says of each epoch which operators have a first phase in Spark.
+    """Decides for each epoch which operators have a first phase in Spark.
 
     Args:
-        strategy: For all operators.
+        strategy: The strategy for all operators.
     """
 
     def __init__(self, strategy: AggPhaseStrategy) -> None:
@@ -53,12 +53,12 @@ class Phases:
         return self._strategy == "TWO_PHASE" or (self._strategy == "AUTO" and own.uid in self._pays)
 
     def learn(self, plans: Iterable[OperatorPlan], acks: Iterable[Ack]) -> None:
-        """Takes what an epoch has done: the states that have changed say into how many groups its records fell.
+        """Learns from what an epoch has done: its changed states show into how many groups the records fell.
 
-        An epoch without records, or in which an operator failed, says nothing of the next one.
+        An epoch without records, or in which an operator failed, shows nothing about the next one.
         """
         records, changed = Counter[str](), dict[str, Counter[str]]()
-        for ack in {(ack.uid, ack.subtask): ack for ack in acks}.values():  # one may have come by several ways
+        for ack in {(ack.uid, ack.subtask): ack for ack in acks}.values():  # an ack may have come by several ways
             records[ack.uid] += ack.records_in
             rows = changed.setdefault(ack.uid, Counter())
             for section in ack.changes.sections if ack.changes is not None else ():
@@ -76,7 +76,7 @@ class LocalPhase:
     Args:
         session: Any session of the context.
         node: The operator.
-        local: What Spark does of it.
+        local: The part of it that Spark does.
     """
 
     def __init__(self, session: SparkSession, node: OperatorNode, local: LocalAggregation) -> None:
@@ -96,21 +96,21 @@ class LocalPhase:
         self._selected = _sequence(jvm, [*names, f"cast(null as binary) as {CONTROL}"])
 
     def apply(self, records: Any) -> Any:
-        """Returns the partials of records, as the JVM has both."""
+        """Returns the partials of records; both are DataFrames of the JVM."""
         return records.groupBy(self._groups).agg(self._first, self._others).select(self._selected)
 
 
 class InPlace:
-    """Lets Spark aggregate a micro-batch where it is read.
+    """Makes Spark aggregate a micro-batch where it is read, without an exchange.
 
-    `groupBy` exchanges records so that all of a group are in one partition. Partials need not be whole, since the
-    operator merges what it gets. So the plan of the first phase says of a batch that it is one partition: then Spark
-    sees no need of that exchange, and each task aggregates its own records. What comes out says nothing of the kind,
-    or the exchange by key groups might seem needless too.
+    `groupBy` exchanges records so that all records of a group are in one partition. Partials need not be complete,
+    because the operator merges what it gets. So the plan of the first phase declares that a batch is one partition.
+    Then Spark sees no need for that exchange, and each task aggregates its own records. The result declares nothing of
+    the kind, or the exchange by key groups might seem needless too.
 
     Args:
         session: Any session of the context.
-        phase: Takes a batch, as the JVM has it, and gives the partials.
+        phase: Returns the partials of a batch; both are DataFrames of the JVM.
     """
 
     def __init__(self, session: SparkSession, phase: Callable[[Any], Any]) -> None:
@@ -121,13 +121,13 @@ class InPlace:
         self._template: PlanTemplate | None = None
 
     def apply(self, batch: DataFrame) -> DataFrame | None:
-        """Returns what the first phase makes of a batch, as rows at hand.
+        """Returns the partials of a batch, as a leaf of rows.
 
         Args:
             batch: The batch.
 
         Returns:
-            None for a frame that is no rows at hand, as those of a micro-batch are.
+            None for a DataFrame that is not a leaf of rows, as a micro-batch is.
         """
         plan, session = batch._jdf.queryExecution().analyzed(), batch._jdf.sparkSession()
         if not are_rows(plan):
@@ -149,7 +149,10 @@ class InPlace:
 
 
 def _latest_time(node: OperatorNode) -> str:
-    """A record without event time fails an epoch with a watermark; so must the group that it is in."""
+    """Returns the SQL of a group's latest event time.
+
+    A record without event time fails an epoch with a watermark; so must its group, which then gets null.
+    """
     strategies = [edge.strategy for edge in node.edges]
     checked = any(strategy is not None and strategy.out_of_orderness is not None for strategy in strategies)
     latest = f"max({EVENT_TIME})"
@@ -157,9 +160,12 @@ def _latest_time(node: OperatorNode) -> str:
 
 
 def _pane(pane: Pane) -> str:
-    """A time so early that its pane has no beginning is told by the operator."""
-    behind = f"pmod(pmod({EVENT_TIME}, {pane.length}) - {pane.offset % pane.length}, {pane.length})"
-    return f"try_subtract({EVENT_TIME}, {behind})"
+    """Returns the SQL of the beginning of a record's pane.
+
+    The operator reports a time that is so early that its pane has no beginning.
+    """
+    time_in_pane = f"pmod(pmod({EVENT_TIME}, {pane.length}) - {pane.offset % pane.length}, {pane.length})"
+    return f"try_subtract({EVENT_TIME}, {time_in_pane})"
 
 
 def _column(sql: str) -> Any:

@@ -1,4 +1,4 @@
-"""From what feeds an operator to the columns of its exchange, as Spark SQL."""
+"""Makes the columns of an operator's exchange from the records of its inputs, as Spark SQL."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,38 +12,38 @@ from state_engine.spark.wire.rows import PARTITION
 
 
 def expressions(node: OperatorNode, input_: int, column: Callable[[int], str]) -> list[str]:
-    """Returns an operator's columns made of the records of one of its inputs.
+    """Returns an operator's columns, computed from the records of one of its inputs.
 
     Args:
         node: The operator.
         input_: 1 or 2.
-        column: Gives the input's column of a number, in Spark SQL.
+        column: Returns the input's column with a given number, in Spark SQL.
     """
     if node.two_inputs is None:
         return [column(n) for n in range(len(node.input.names))]
     made = []
     for place, (name, type_) in enumerate(zip(node.input.names, node.input.types, strict=True)):
-        found = node.two_inputs.column_of(input_, place)
-        null = f"cast({input_ if name == INPUT else 'null'} as {type_.ddl()})"
-        made.append(null if found is None else column(found))
+        index = node.two_inputs.column_of(input_, place)
+        constant = f"cast({input_ if name == INPUT else 'null'} as {type_.ddl()})"
+        made.append(constant if index is None else column(index))
     return made
 
 
 def from_batch(node: OperatorNode, sources: Sources) -> list[str]:
-    """Returns an operator's columns made of a batch, by the source that each record is of."""
+    """Returns an operator's columns, computed from a batch by the source of each record."""
     made = {}
     for source, n in node.sources:
         number = source.number
-        own = expressions(node, node.edges[n].input, partial(sources.column, number))
+        columns = expressions(node, node.edges[n].input, partial(sources.column, number))
         time, partition = (sources.own_column(number, name) for name in (EVENT_TIME, PARTITION))
-        made[number] = [*own, *timing(node, n, time, partition)]
+        made[number] = [*columns, *timing(node, n, time, partition)]
     chosen = []
     for name, *ways in zip([*node.input.names, *timing_names(node)], *made.values(), strict=True):
-        one = ways[0]
+        expression = ways[0]
         if len(set(ways)) > 1:
             cases = (f"when {number} then {way}" for number, way in zip(made, ways, strict=True))
-            one = f"case {SOURCE} {' '.join(cases)} end"
-        chosen.append(_as(one, name))
+            expression = f"case {SOURCE} {' '.join(cases)} end"
+        chosen.append(_as(expression, name))
     return chosen
 
 
@@ -53,31 +53,31 @@ def timing_names(node: OperatorNode) -> list[str]:
 
 
 def timing(node: OperatorNode, number: int, time: str | None, partition: str | None) -> list[str]:
-    """Returns what these columns hold for the records of one edge.
+    """Returns the expressions of these columns for the records of one edge.
 
     Args:
         node: The operator.
-        number: Of the edge.
+        number: Number of the edge.
         time: The column that holds the records' event times, if there is one.
         partition: The column that holds their partitions, if there is one.
     """
     strategy = node.edges[number].strategy
     made = [time or "cast(null as bigint)"] if node.timed else []
     if node.tells_partitions:
-        own = strategy is not None and strategy.out_of_orderness is not None
+        has_watermark = strategy is not None and strategy.out_of_orderness is not None
         place = f"concat('{number}|', {partition})" if partition else f"'{number}|'"
-        made.append(place if own else "cast(null as string)")
+        made.append(place if has_watermark else "cast(null as string)")
     return made
 
 
 def restriction(node: OperatorNode, sources: Sources) -> str | None:
-    """Returns the condition for the records of a batch that an operator reads, None if it reads all."""
+    """Returns the condition for the records of a batch that an operator reads; None if it reads all."""
     numbers = [source.number for source, _ in node.sources]
     return None if sources.are_all(numbers) else f"{SOURCE} in ({', '.join(map(str, numbers))})"
 
 
 def from_upstream(node: OperatorNode, number: int) -> list[str] | None:
-    """Returns an operator's columns made of what comes by one edge; None where they are the same."""
+    """Returns an operator's columns, computed from the records of one edge; None if they are the same."""
     edge, two = node.edges[number], node.two_inputs
     if two is None and edge.timed == node.timed and not node.tells_partitions:
         return None
@@ -91,8 +91,8 @@ def from_upstream(node: OperatorNode, number: int) -> list[str] | None:
 def order_of(node: OperatorNode) -> list[str]:
     """Returns what a subtask's records are sorted by: their event time, if they have any, then the author's order.
 
-    With two inputs their order columns make one order; input 1 comes first among equals. Broadcast elements come in
-    front of all records.
+    With two inputs, the order columns of both make one order; input 1 comes first among equals. Broadcast elements come
+    before all records.
     """
     two, time = node.two_inputs, [EVENT_TIME] if node.timed else []
     if two is None:
@@ -114,7 +114,7 @@ def order_of(node: OperatorNode) -> list[str]:
 
 
 def _of_elements(two: TwoInputs) -> list[str]:
-    """All that broadcast elements can be sorted by, so that every subtask has them in the same order."""
+    """Returns all columns by which broadcast elements can be sorted: every subtask has them in the same order."""
     places = zip(two.second.types, two.places, strict=True)
     return _of_input(2, [two.columns.names[place] for type_, place in places if "map<" not in type_.ddl()])
 

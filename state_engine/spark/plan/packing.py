@@ -1,4 +1,4 @@
-"""The operators of a job as its workers get them, task by task."""
+"""Packs the operators of a job as its workers get them, task by task."""
 
 from state_engine.spark.graph.definition import JobDefinition, spec_of
 from state_engine.spark.graph.nodes import OperatorNode
@@ -10,7 +10,7 @@ from state_engine.spark.worker.task import TaskFunction
 
 
 def planned(job: JobDefinition) -> list[PlannedChain]:
-    """Packs what the workers are sent, task by task."""
+    """Returns the job's chains, each with the function that its tasks are sent."""
     return [PlannedChain(chain, TaskFunction([_packed(node, job) for node in chain])) for chain in job.chains]
 
 

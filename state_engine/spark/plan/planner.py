@@ -1,15 +1,14 @@
-"""From a micro-batch to the acks of its epoch: one Spark job (E2).
+"""Plans the one Spark job of an epoch, from its micro-batch to its acks (E2).
 
 ```
  batch ∪ control rows ─> repartitionById ─> sort ─> operator 1 ─> steps ─┐
                                     further records of the batch, if any ┴> repartitionById ─> sort ─> operator 2 ─> …
 ```
 
-Each operator has exactly one consumer in Spark, the exchange to the next one; outputs for sinks are staged by the
-tasks. Where several operators read one, that consumer is an exchange more, which all of them read (`fan_out.py`). So
-nothing runs twice, and one action runs it all: what it collects are the barriers of all operators that no other reads.
-Operators between which nothing needs an exchange are one task (a chain): what stands for `operator` above may be
-several.
+Each operator has exactly one consumer in Spark, the exchange to the next one; the tasks stage outputs for sinks. If
+several operators read one, its consumer is an additional exchange, which all of them read (`fan_out.py`). So nothing
+runs twice, and one action runs everything: it collects the barriers of all operators that no other reads. Operators
+that need no exchange between them are one task (a chain), so each `operator` above may be several.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +32,7 @@ from state_engine.spark.worker.task import TaskFunction
 
 @dataclass(frozen=True)
 class PlannedChain:
-    """A chain of operators with what its tasks are sent."""
+    """A chain of operators, with the function that its tasks are sent."""
 
     nodes: tuple[OperatorNode, ...]
     function: TaskFunction
@@ -45,18 +44,18 @@ class PlannedChain:
 
     @property
     def tail(self) -> OperatorNode:
-        """The operator whose outputs go on."""
+        """The operator that gives the outputs of the chain."""
         return self.nodes[-1]
 
 
 class EpochPlanner:
-    """Builds the DataFrame whose rows are the barriers of an epoch's last operators.
+    """Builds a DataFrame; its rows are the barriers of an epoch's last operators.
 
     Args:
         chains: All operators, task by task, upstream first.
-        sources: What the batches are made of.
-        strategy: Whether Spark aggregates records first where that may be.
-        locations: Where subtasks prefer to run; None for wherever Spark likes.
+        sources: The sources of the batches' records.
+        strategy: Whether Spark aggregates records first, where that is possible.
+        locations: Where subtasks prefer to run; None leaves that to Spark.
     """
 
     def __init__(
@@ -79,12 +78,12 @@ class EpochPlanner:
         """Returns one row per subtask of each operator that no other reads, with one binary column.
 
         Args:
-            batch: The micro-batch, or an empty frame of its schema for an idle epoch.
+            batch: The micro-batch, or an empty DataFrame of its schema for an idle epoch.
             plan: The epoch.
         """
         partials = self._partials(batch, plan)
         if self._locations is not None or len(partials) > 1:
-            return self._built(batch, plan, partials)  # parts of the plan are RDDs, other ones in each epoch
+            return self._built(batch, plan, partials)  # parts of the plan are RDDs, which differ in each epoch
         [rows] = partials.values() if partials else [batch]
         key = self._session_of(batch), *partials, *(p.parallelism for p in plan.operators)
         template = self._templates.get(key)
@@ -97,11 +96,11 @@ class EpochPlanner:
         return frame
 
     def _partials(self, batch: DataFrame, plan: EpochPlan) -> dict[str, DataFrame]:
-        """Returns what Spark aggregates first, by operator."""
+        """Returns the records that Spark aggregates first, by operator."""
         plans = {p.uid: p for p in plan.operators}
-        two = [(one, own) for one in self._local if self._phases.two(own := plans[one.head.uid])]
-        made = {own.uid: self._prepare(batch, one, own).partials(batch) for one, own in two}
-        return {uid: rows for uid, rows in made.items() if rows is not None}
+        two_phase = [(one, own) for one in self._local if self._phases.two(own := plans[one.head.uid])]
+        partials = {own.uid: self._prepare(batch, one, own).partials(batch) for one, own in two_phase}
+        return {uid: rows for uid, rows in partials.items() if rows is not None}
 
     def _built(self, batch: DataFrame, plan: EpochPlan, partials: Mapping[str, DataFrame]) -> DataFrame:
         plans = {p.uid: p for p in plan.operators}
@@ -126,11 +125,11 @@ class EpochPlanner:
         return reduce(DataFrame.union, ends)
 
     def learn(self, plan: EpochPlan, barriers: Iterable[Barrier]) -> None:
-        """Takes what an epoch has done, for the plan of the next one."""
+        """Learns from what an epoch has done, for the plan of the next one."""
         self._phases.learn(plan.operators, [ack for barrier in barriers for ack in barrier.acks])
 
     def _prepare(self, batch: DataFrame, planned: PlannedChain, own: OperatorPlan) -> Prepared:
-        """A query's batches share one session; idle epochs have one of their own."""
+        """Returns what is prepared for a chain: a query's batches share one session, idle epochs have another one."""
         session = batch.sparkSession
         key = (self._session_of(batch), own.uid, own.parallelism)
         if key not in self._prepared:

@@ -1,9 +1,9 @@
-"""Where the subtasks of an epoch prefer to run on a cluster: on the executor whose workers hold their state.
+"""Lets the subtasks of an epoch prefer, on a cluster, the executor with the workers that hold their state.
 
-Spark asks the RDD that a stage ends with, and then those that it stands on, for the places that each partition prefers,
-and waits for one of them for `spark.locality.wait`; behind a shuffle none is named. So what an operator gives is
+Spark asks the last RDD of a stage, and then the RDDs that it depends on, which locations each partition prefers. It
+waits for one of them for `spark.locality.wait`. After a shuffle no location is named. So an operator's output is
 united, partition by partition, with an RDD that has no rows and names an executor for each subtask. Nothing is read,
-sorted or exchanged for it, and an executor that is busy or gone keeps no task from running elsewhere.
+sorted or exchanged for it. An executor that is busy or gone does not keep a task from running elsewhere.
 """
 
 import re
@@ -24,7 +24,7 @@ class Executor(NamedTuple):
     """An executor of the cluster.
 
     Attributes:
-        host: Where it runs.
+        host: The host that it runs on.
         slots: How many tasks it runs at a time.
     """
 
@@ -33,11 +33,11 @@ class Executor(NamedTuple):
 
 
 class Executors:
-    """The executors of a cluster, asked for anew when others come or go.
+    """The executors of a cluster, listed anew when executors come or go.
 
     Args:
-        context: The Spark context, as the JVM has it.
-        job: Name of a job: those with few subtasks shall not all begin with the same executor.
+        context: The JVM's Spark context.
+        job: Name of the job, which decides the order: jobs with few subtasks shall not all begin with one executor.
     """
 
     def __init__(self, context: Any, job: str) -> None:
@@ -49,7 +49,7 @@ class Executors:
     def look(self) -> Mapping[str, Executor]:
         """Returns the executors by id, in an order of the job's own.
 
-        Spark's books follow its scheduler by a moment: who is not in there yet will be next time.
+        Spark's status store lags its scheduler by a moment: an executor that it lacks now will be listed next time.
         """
         ids: str = self._context.getExecutorIds().mkString(",")
         if ids != self._ids:
@@ -65,12 +65,12 @@ class Executors:
 
 
 class Anchor(NamedTuple):
-    """What names the executors of an operator's subtasks.
+    """The executors that an operator's subtasks prefer, and the RDD that names them to Spark.
 
     Attributes:
         executors: The executor of each subtask.
-        rdd: An RDD of as many partitions without rows, which prefer them.
-        among: The executors that these were chosen from.
+        rdd: An RDD with one partition per subtask, without rows; each prefers the subtask's executor.
+        among: The executors from which these were chosen.
     """
 
     executors: Sequence[str]
@@ -79,7 +79,7 @@ class Anchor(NamedTuple):
 
 
 class PreferredLocations:
-    """Chooses an executor for each subtask of a job, and stays with it while it lives and has no more than its share.
+    """Chooses an executor for each subtask of a job, and keeps it while it lives and has no more than its share.
 
     Args:
         session: Any session of the cluster.
@@ -94,12 +94,12 @@ class PreferredLocations:
         self._anchors: dict[str, Anchor] = {}
 
     def prefer(self, stream: DataFrame, uid: str, parallelism: int) -> DataFrame:
-        """Returns what an operator gives, with each subtask preferring its executor; nothing is run yet.
+        """Returns an operator's output, in which each subtask prefers its executor; nothing is run yet.
 
         Args:
-            stream: What its tasks give, one partition per subtask.
+            stream: The output of the operator's tasks, one partition per subtask.
             uid: The operator.
-            parallelism: Its own.
+            parallelism: The operator's parallelism.
         """
         executors = self._executors.look()
         if not executors:
@@ -113,10 +113,10 @@ class PreferredLocations:
         return DataFrame(frame, stream.sparkSession)
 
     def _anchor(self, uid: str, parallelism: int, executors: Mapping[str, Executor]) -> Anchor:
-        known = self._anchors.get(uid)
-        if known is not None and known.among == executors and len(known.executors) == parallelism:
-            return known
-        before = () if known is None else known.executors
+        previous = self._anchors.get(uid)
+        if previous is not None and previous.among == executors and len(previous.executors) == parallelism:
+            return previous
+        before = () if previous is None else previous.executors
         others = Counter(e for name, one in self._anchors.items() if name != uid for e in one.executors)
         chosen = assign(parallelism, {name: one.slots for name, one in executors.items()}, before, others)
         anchor = self._anchors[uid] = Anchor(
@@ -127,14 +127,14 @@ class PreferredLocations:
     def _empty(self, places: Sequence[tuple[str, str]]) -> Any:
         """Returns an RDD of partitions without rows that prefer these executors, given by host and id.
 
-        A union passes on the hosts alone of what its parents prefer. Spark writes an executor as
-        `executor_<host>_<id>`, and what is in the cache of a file system as `hdfs_cache_<host>`: of both in one, a
-        union passes on as the host what names the executor.
+        A union passes on only the hosts that its parents prefer. Spark writes an executor as `executor_<host>_<id>`,
+        and data in the cache of a file system as `hdfs_cache_<host>`. If a text has both prefixes, the union takes
+        `executor_<host>_<id>` for the host, and passes it on.
         """
         names = {n: self._sequence([f"hdfs_cache_executor_{host}_{name}"]) for n, (host, name) in enumerate(places)}
         rdd = self._jvm.org.apache.spark.rdd.ParallelCollectionRDD
-        nothing, preferred = self._sequence([]), self._jvm.PythonUtils.toScalaMap(names)
-        return rdd(self._context, nothing, len(places), preferred, self._any)
+        no_rows, preferred = self._sequence([]), self._jvm.PythonUtils.toScalaMap(names)
+        return rdd(self._context, no_rows, len(places), preferred, self._any)
 
     @property
     def _any(self) -> Any:
@@ -145,7 +145,7 @@ class PreferredLocations:
 
 
 def preferred_locations(session: SparkSession, job: str) -> PreferredLocations | None:
-    """Returns the preferred locations of a job; None where tasks run in the driver's own process."""
+    """Returns the preferred locations of a job; None if tasks run in the driver's own process."""
     context: Any = session.sparkContext._jsc
     return None if context.sc().isLocal() else PreferredLocations(session, job)
 

@@ -1,7 +1,7 @@
-"""Expressions of an epoch's plan on the JVM's side, made once for a query.
+"""Keeps the expressions of an epoch's plan in the JVM, where they are made once for a query.
 
-Building a plan by Spark's Python API costs a call into the JVM per column and epoch; the same expressions can be
-given to each epoch's DataFrame (16 calls into the JVM an epoch instead of 76, with one operator).
+Building a plan with Spark's Python API costs one call into the JVM per column and epoch. The expressions kept here
+can be given to each epoch's DataFrame: with one operator, that is 16 calls into the JVM an epoch instead of 76.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,11 +27,11 @@ from state_engine.spark.wire.rows import CONTROL, GROUP, GROUP_OF_MARK, IS_MARK,
 
 
 class ArrowMap:
-    """`mapInArrow` of one function, kept as the JVM has it.
+    """`mapInArrow` of one function, kept in the JVM.
 
     Args:
         session: Any session of the context.
-        function: What runs in the workers; it must not change.
+        function: The function that runs in the workers; it must not change.
         ddl: Columns of its output.
         columns: Columns of its input.
     """
@@ -52,9 +52,9 @@ class Prepared:
         session: Any session of the context.
         node: The first operator.
         tail: The last one, which may be the same.
-        function: What runs in the workers.
-        own: Parallelism of them all.
-        sources: What the batches are made of.
+        function: The function that runs in the workers.
+        own: The plan of the first operator, with the parallelism of all of them.
+        sources: The sources of the batches' records.
     """
 
     def __init__(
@@ -82,18 +82,18 @@ class Prepared:
         self._map = self._make_map([*node.input.names, *([GROUP] if node.carries_group else []), *self._ours])
 
     def partials(self, batch: DataFrame) -> DataFrame | None:
-        """Returns what Spark has aggregated of a micro-batch's records, as rows at hand; None if it may not."""
+        """Returns the partials that Spark makes of a micro-batch, as a leaf of rows; None if it may not make any."""
         return self._in_place.apply(batch) if self._in_place is not None else None
 
     def route(self, batch: DataFrame, outputs: Sequence[DataFrame], partials: DataFrame | None = None) -> DataFrame:
         """Exchanges and sorts the records and marks, and runs the operator over them.
 
-        Where no barrier comes from upstream, a control row per subtask goes with the records.
+        If no barriers come from upstream, one control row per subtask goes with the records.
 
         Args:
             batch: The records of the sources.
-            outputs: What the operators in front hand on, in the order of the node's edges.
-            partials: What goes in place of the records.
+            outputs: What the upstream operators hand on, in the order of the node's edges.
+            partials: Partials to use in place of the records.
         """
         if partials is not None:
             return self._route_partials(partials)
@@ -114,12 +114,12 @@ class Prepared:
         return self._local.apply(self._restricted(batch).selectExpr(self._records))
 
     def _route_partials(self, partials: DataFrame) -> DataFrame:
-        """The order of partials does not matter, and no operator is in front."""
+        """Routes partials, without a sort: their order does not matter, and no operator is upstream."""
         jdf = partials._jdf.union(self._control_rows_of_partials).repartitionById(self._own.parallelism, self._subtask)
         return self._map_of_partials.apply(DataFrame(jdf, partials.sparkSession))
 
     def outputs(self, stream: DataFrame) -> dict[str, DataFrame]:
-        """Returns what `route` gave output by output; empty if no operator reads one."""
+        """Returns the result of `route` output by output; empty if no operator reads one."""
         if self._fan_out is not None:
             return self._fan_out.outputs(stream)
         return dict.fromkeys(self._outputs, stream)
@@ -165,7 +165,7 @@ class Prepared:
         return self._control_rows_beside(self._local.columns)
 
     def _control_rows_beside(self, struct: StructType) -> Any:
-        """One row per subtask, in its first key group: without them an empty batch runs no subtask at all."""
+        """Returns one row per subtask, in its first key group: without them an empty batch runs no subtask at all."""
         p, m = self._own.parallelism, self._own.max_parallelism
         nulls = [
             f"cast(null as {t.ddl()}) as {quote_always(n)}" for n, t in zip(struct.names, struct.types, strict=True)
@@ -186,10 +186,10 @@ class Prepared:
 
     @cached_property
     def _order(self) -> Any:
-        # What can be aggregated group by group does not depend on an order. Where event times go on, rows of a key that
-        # it gets in several parts shall have ascending ones.
-        free = self._local is not None and not self._node.emits_event_time
-        columns: list[Any] = [] if free else [F.expr(one) for one in order_of(self._node)]
+        # An operator that can be aggregated group by group does not depend on an order. But if it hands on event times,
+        # the rows of a key shall have ascending ones, also if the operator gets the key in several parts.
+        order_free = self._local is not None and not self._node.emits_event_time
+        columns: list[Any] = [] if order_free else [F.expr(one) for one in order_of(self._node)]
         return self._sequence([c._jc for c in columns]) if columns else None
 
     def _sequence(self, items: list[Any]) -> Any:
@@ -200,8 +200,8 @@ class Prepared:
 def group_expression(node: OperatorNode, max_parallelism: int) -> str:
     """Returns the key group of a record, as Spark SQL; without a key, records are spread by all their columns.
 
-    Here and above all numbers are 64-bit ones from the beginning: a cast that Spark has to find out about costs as much
-    of an epoch's analysis as the expression itself.
+    Here and above, all numbers are 64-bit from the beginning. A cast that Spark has to add itself costs as much of an
+    epoch's analysis as the expression.
     """
     names = node.key or tuple(
         n for n, t in zip(node.input.names, node.input.types, strict=True) if "map<" not in t.ddl()
@@ -211,11 +211,11 @@ def group_expression(node: OperatorNode, max_parallelism: int) -> str:
 
 
 def everywhere(node: OperatorNode, own: OperatorPlan, group: str) -> str:
-    """Returns the key groups of a record as Spark SQL, one row for each: a broadcast record is in one of every subtask.
+    """Returns a record's key groups as Spark SQL, one row for each: a broadcast record gets one of every subtask.
 
     Args:
         node: An operator with a broadcast input.
-        own: Its parallelism.
+        own: The operator's plan, with its parallelism.
         group: Key group of a mark, or of any other record.
     """
     firsts = [f"{range_of(n, own.parallelism, own.max_parallelism).first}L" for n in range(own.parallelism)]

@@ -1,9 +1,9 @@
-"""What an author put between two operators, applied to records alone.
+"""Applies an author's steps between two operators to records alone, so that they never see marks.
 
-Marks travel among the records, with nulls in the author's columns, and no expression of the author's may see them: a
-Python function would be called with None, and others raise. Inside Spark a condition is enough, which it evaluates
-first. Not so for functions in Python, which Spark calls for all rows of a stage in front of any condition. Records and
-marks are then put apart by an exchange, and meet again at the end:
+Marks travel among the records, with nulls in the author's columns. No expression of the author's may see them: a Python
+function would be called with None, and others raise. Inside Spark a condition is enough, because Spark evaluates it
+first. It is not enough for functions in Python, which Spark calls for all rows of a stage before any condition. An
+exchange then separates records and marks, and they meet again at the end:
 
 ```
  operator ─┬─> records ─> steps ─┬─> next operator
@@ -34,10 +34,10 @@ class StepsBetween:
     """Applies the steps of one edge; marks pass untouched, and event times stay.
 
     Args:
-        upstream: The operator in front.
+        upstream: The operator before the steps.
         parallelism: Its parallelism.
         session: Number of the session.
-        calls_python: What is known of steps, by session and expressions: whether they call Python.
+        calls_python: Cache, by session and expressions, of whether steps call Python.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class StepsBetween:
         self._marks: DataFrame | None = None
 
     def apply(self, stream: DataFrame, steps: Sequence[Step]) -> DataFrame:
-        """Returns the output of the operator behind the steps."""
+        """Returns the output of the operator after the steps."""
         for step in steps:
             stream = self._apply(stream, step)
         return stream if self._marks is None else stream.union(_emptied(self._marks, stream))
@@ -85,7 +85,7 @@ class StepsBetween:
         return stream.where(condition if self._marks is not None else f"if({IS_MARK}, true, ({condition}))")
 
     def _records(self, stream: DataFrame, *expressions: str) -> DataFrame:
-        """Returns a stream without marks from the first step on that calls Python."""
+        """Returns the stream for a step; from the first step that calls Python on, it has no marks."""
         if self._marks is not None:
             return stream
         key = (self._session, expressions)
@@ -113,7 +113,7 @@ class StepsBetween:
 
 
 def _emptied(marks: DataFrame, like: DataFrame) -> DataFrame:
-    """Returns marks with the columns of a frame, all null but the control column."""
+    """Returns marks with the columns of another DataFrame, all null except the control column."""
     nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in like.schema.fields if f.name != CONTROL]
     return marks.select(*nulls, CONTROL)
 
@@ -121,11 +121,11 @@ def _emptied(marks: DataFrame, like: DataFrame) -> DataFrame:
 def _between(stream: DataFrame, made: DataFrame) -> list[Any]:
     """Returns the nodes of a plan above another one, from the last step back."""
     base, node = _analyzed(stream), _analyzed(made)
-    found = []
+    above = []
     while not node.fastEquals(base):
-        found.append(node)
+        above.append(node)
         [node] = items(node.children())
-    return found
+    return above
 
 
 def _analyzed(frame: DataFrame) -> Any:
@@ -151,7 +151,7 @@ def _shielded(stream: DataFrame, made: DataFrame) -> DataFrame:
     plan = _analyzed(stream)
     control = next(one for one in items(plan.output()) if one.name() == CONTROL)
     is_mark, changed = catalyst.expressions.IsNotNull(control), False
-    for node in reversed(_between(stream, made)):  # several, where an expression uses the alias of another one
+    for node in reversed(_between(stream, made)):  # several, if an expression uses the alias of another one
         listed = []
         for one in items(node.projectList()):
             child = one.child() if kind_of(one) == "Alias" else None

@@ -1,4 +1,4 @@
-"""Which executor each subtask prefers: the one that it preferred before, while no executor has more than its share."""
+"""Decides which executor a subtask prefers: the same as before, while no executor has more than its share."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,14 @@ def assign(
 ) -> list[str]:
     """Returns an executor for each subtask, so that all run at once if there is a slot for each, and few move.
 
-    The shares are those of D'Hondt: whoever is least full with one subtask more gets the next one. So no executor has
-    to run its subtasks in more turns than the cluster as a whole needs.
+    The shares are those of D'Hondt: the executor that is least full with one more subtask gets the next one. So no
+    executor has to run its subtasks in more turns than the cluster as a whole needs.
 
     Args:
         parallelism: Number of subtasks.
         slots: How many tasks each executor runs at a time; among equals the first one goes first.
-        before: The executor that each subtask had; none of those that are gone is taken again.
-        others: Of how many subtasks of other operators each executor is the preferred one.
+        before: The executor that each subtask had; executors that are gone are not used again.
+        others: For each executor, how many subtasks of other operators prefer it.
 
     Raises:
         ValueError: There is no executor.
@@ -32,14 +32,14 @@ def assign(
 
     for _ in range(parallelism):
         shares[min(slots, key=fullness)] += 1
-    left = shares.copy()
-    found: list[str | None] = [None] * parallelism
+    remaining = shares.copy()
+    chosen: list[str | None] = [None] * parallelism
     for subtask, executor in enumerate(before[:parallelism]):
-        if left[executor] > 0:
-            left[executor] -= 1
-            found[subtask] = executor
-    rest = left.elements()
-    return [next(rest) if executor is None else executor for executor in found]
+        if remaining[executor] > 0:
+            remaining[executor] -= 1
+            chosen[subtask] = executor
+    rest = remaining.elements()
+    return [next(rest) if executor is None else executor for executor in chosen]
 
 
 __all__ = ["assign"]

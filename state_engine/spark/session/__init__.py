@@ -1,1 +1,1 @@
-"""Sessions for jobs, and Spark's classes ready to be mapped."""
+"""Spark sessions for jobs, and the Java options that map Spark's classes from an archive."""

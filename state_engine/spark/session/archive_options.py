@@ -1,10 +1,10 @@
-"""How the JVM of a driver takes Spark's classes from the archive that `spark/class_archive.py` writes."""
+"""Java options with which a driver's JVM takes Spark's classes from the archive of `spark/class_archive.py`."""
 
 import sys
 from pathlib import Path
 
 QUIET = "-Xlog:cds*=off"
-"""An archive that does not fit is no news: Java would say so on the standard output of every process."""
+"""An archive that does not fit is not worth a message: Java would print one on standard output in every process."""
 
 
 def archive_file() -> Path:
@@ -13,7 +13,7 @@ def archive_file() -> Path:
 
 
 def archive_options(archive: Path | None = None) -> str:
-    """Returns the options of Java that use the archive; none where it was not written."""
+    """Returns the Java options that use the archive; empty if it was not written."""
     archive = archive or archive_file()
     return f'-XX:SharedArchiveFile="{archive}" {QUIET}' if archive.exists() else ""
 

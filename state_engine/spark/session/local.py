@@ -1,6 +1,6 @@
 """A Spark session for one machine, set up for short epochs.
 
-The figures behind the choices are in the architecture page, section 10.
+The measurements for these choices are in the architecture page, section 10.
 """
 
 import atexit
@@ -29,21 +29,21 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
         ),
         # 50 by default: reading a small Delta table then takes 9.3 s instead of 1.0 s.
         "spark.databricks.delta.snapshotPartitions": "2",
-        # It splits an epoch into one job per shuffle; an epoch is one Spark job.
+        # Adaptive execution would split an epoch into one job per shuffle; an epoch is one Spark job.
         "spark.sql.adaptive.enabled": "false",
         # Attempts of one task must be told apart when their output differs, and all that read it run again.
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-        # Records alone say how large a batch for Python is: with a limit on its bytes Spark adds up the sizes of all
-        # columns behind each record, which takes longer than all else that it does for one.
-        # With 2,500 of them a row function is as fast, one over batches is not.
+        # Only the number of records limits a batch for Python. With a limit on bytes, Spark adds up the sizes of all
+        # columns after each record, which takes longer than everything else that it does for a record.
+        # With 2,500 records a row function is as fast, but a function over batches is not.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         # A worker keeps the state it holds between epochs.
         "spark.python.worker.reuse": "true",
-        # Tasks and workers talk by files: over TCP a short epoch waits 40 ms for an acknowledgement that is put off.
+        # Tasks and workers use Unix sockets: over TCP a short epoch waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
-        # Workers are forked from a process that has done the imports: the first epoch starts seconds earlier.
+        # Workers are forked from a process with all imports done: the first epoch starts seconds earlier.
         "spark.python.daemon.module": "state_engine.spark.worker.daemon",
         # Event times mean the same on every machine.
         "spark.sql.session.timeZone": "UTC",
@@ -55,11 +55,11 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
         "spark.ui.showConsoleProgress": "false",
     }
 )
-"""What every local session starts with; `extra` of `local_session` has the last word."""
+"""The settings of every local session; `extra` of `local_session` overrides them."""
 
 _OF_ONE_MACHINE = (
     "spark.sql.streaming.checkpointFileManagerClass",  # renames in place: a disk's, not an object store's
-    "spark.databricks.delta.snapshotPartitions",  # for small tables, which those of others need not be
+    "spark.databricks.delta.snapshotPartitions",  # for small tables, and other tables on a cluster may be large
     "spark.sql.adaptive.enabled",  # switched off for the batches of a job, wherever it runs
     "spark.driver.host",
     "spark.driver.bindAddress",
@@ -69,7 +69,7 @@ _OF_ONE_MACHINE = (
 CLUSTER_DEFAULTS: Mapping[str, str] = MappingProxyType(
     {key: value for key, value in LOCAL_DEFAULTS.items() if key not in _OF_ONE_MACHINE}
 )
-"""Those of them that a session on a cluster needs, too: `SparkSession.builder.config(map=CLUSTER_DEFAULTS)`."""
+"""Those of them that a session on a cluster needs too: `SparkSession.builder.config(map=CLUSTER_DEFAULTS)`."""
 
 
 def local_session(
@@ -95,7 +95,7 @@ def local_session(
         extra: Settings that are added to, or replace, the defaults.
 
     Raises:
-        JarsUnavailableError: Delta's jars are neither cached nor to be had.
+        JarsUnavailableError: Delta's jars are neither cached nor available.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark looks for a name of this machine, and warns
@@ -116,10 +116,10 @@ def session_settings(
     memory: str = "2g",
     extra: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Returns all that `local_session` configures but the master and the name, for whoever makes a session himself.
+    """Returns all settings of `local_session` except the master and the name, for callers that make their own session.
 
     Raises:
-        JarsUnavailableError: Delta's jars are neither cached nor to be had.
+        JarsUnavailableError: Delta's jars are neither cached nor available.
     """
     logging = files("state_engine.spark") / "log4j2.properties"
     settings = {

@@ -1,1 +1,1 @@
-"""How the sinks of a job commit output, and take it back."""
+"""How the sinks of a job commit output, and retract it."""

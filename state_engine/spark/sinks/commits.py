@@ -1,4 +1,4 @@
-"""The `Sinks` port: all sinks of a job's graph. What happens to a table decides `epoch/table_sink.py`."""
+"""Implements the `Sinks` port for all sinks of a job's graph; `epoch/table_sink.py` decides what happens to a table."""
 
 import logging
 import threading
@@ -35,7 +35,7 @@ from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.staged import read_staged
 
-MEND = "Mend the sink; the epoch is sealed and its output is committed again at the next start."
+MEND = "Fix the sink; the epoch is sealed and its output is committed again at the next start."
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ class SinkCommits:
     """All sinks of one job.
 
     Args:
-        job: Its name.
-        operators: Its operators with their sinks.
+        job: The job's name.
+        operators: The job's operators with their sinks.
         storage: Where output for other sinks than Delta is staged.
         log: The job's log.
-        crash: Is told when one sink has committed.
+        crash: Called after each sink that has committed.
         early: Whether functions get output before its epoch is sealed (`AT_LEAST_ONCE`).
         show_records: Whether messages of failures may hold records.
     """
@@ -84,15 +84,15 @@ class SinkCommits:
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:
-        """What manifests say about the sinks."""
+        """The sinks as manifests record them."""
         return self._identity.declared
 
     def check(self) -> None:
-        """Looks at the Delta tables that are there, and writes nothing.
+        """Checks the Delta tables that exist, and writes nothing.
 
         Raises:
-            SinkError: A table has other columns than the output, or asks more of its writers than adding finished
-                files gives (partitions, constraints, column mapping, …).
+            SinkError: A table has other columns than the output, or requires more of its writers than to add finished
+                files (partitions, constraints, column mapping, …).
         """
         for table in self._tables():
             table.check()
@@ -156,7 +156,7 @@ class SinkCommits:
         verify: bool = False,
         leave_out: bool = False,
     ) -> Iterator[str]:
-        """Gives an epoch's output to sink after sink; yields the uid of each that has taken it."""
+        """Gives an epoch's output to one sink after the other; yields the uid of each that has taken it."""
         staged: dict[str, list[OutputFile]] = {}
         for operator in manifest.operators.values():
             for ack in operator.acks:
@@ -165,7 +165,7 @@ class SinkCommits:
         for node, schema in sinks:
             files = staged.get(node.uid)
             if not files or not self._identity.stands(node.uid, manifest):
-                continue  # a sink that writes elsewhere now: S1 has refused it, or was told to keep output
+                continue  # the sink writes elsewhere now: S1 has refused that, or the start keeps output
             try:
                 self._commit_one(node, schema, self._id(manifest), files, verify=verify)
             except (MissingFileError, DamagedFileError) as error:
@@ -179,14 +179,14 @@ class SinkCommits:
                 raise
             except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
                 if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                    raise  # somebody presses Ctrl-C during a start; a batch is on another thread
+                    raise  # a user presses Ctrl-C during a start; a batch is on another thread
                 raise self._refusal(node, manifest, files, error, action) from (error if self._show_records else None)
             yield node.uid
 
     def _refusal(
         self, node: SinkNode, manifest: Manifest, files: Sequence[OutputFile], error: BaseException, action: str
     ) -> SinkError:
-        """Returns that a sink has not taken its output, and the last line of the traceback."""
+        """Returns the error that a sink has not taken its output, with the last line of the traceback."""
         rows = self._staged(files) if not self._show_records and isinstance(node.sink, ForeachEpochSink) else None
         with records_shown(self._show_records):
             cause = cause_line(error, rows)
@@ -209,18 +209,18 @@ class SinkCommits:
         return plain._replace(behind=self._behind(manifest), attempt=attempts[0] if attempts else "")
 
     def _behind(self, manifest: Manifest) -> int:
-        """The epoch in front that brought output, or might have: claims and the like lie between, as often as not.
+        """Returns the last epoch before this one that brought output, or might have: claims and the like are skipped.
 
-        One that retention has removed had its output committed, and counts as such.
+        An epoch that retention has removed had its output committed, and counts too.
         """
         while (place := predecessor_of(manifest)) is not None and place.job == self._job:
             try:
-                before = self._log.read(place.generation, place.epoch)
+                previous = self._log.read(place.generation, place.epoch)
             except NotFoundError:
                 return place.epoch
-            if before.hash != manifest.predecessor or before.manifest.kind in ("epoch", "idle"):
+            if previous.hash != manifest.predecessor or previous.manifest.kind in ("epoch", "idle"):
                 return place.epoch
-            manifest = before.manifest
+            manifest = previous.manifest
         return 0
 
     def _commit_one(
@@ -253,18 +253,18 @@ class SinkCommits:
         head = newest(self._log)
         if head is None or target.manifest.job != self._job:
             return
-        left, entered = since(self._log, head, target), since(self._log, target, head)
-        self._identity.check_moved(left, entered, target.manifest, generation)
+        abandoned, entered = since(self._log, head, target), since(self._log, target, head)
+        self._identity.check_moved(abandoned, entered, target.manifest, generation)
         for node, schema in self._sinks:
             if (table := self._table_of(node, schema)) is not None:
                 table.check_rewind(target, generation)
             elif isinstance(node.sink, MemorySink):
                 for _, files in self._entered(node, target):
                     self._staged(files)
-            elif any(outputs_of(manifest, node.uid) for manifest in (*left, *entered)):
+            elif any(outputs_of(manifest, node.uid) for manifest in (*abandoned, *entered)):
                 raise SinkRewindError(
-                    f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
-                    action="Restore with keep_output=True: it gets those records again then, under new epoch ids.",
+                    f"Sink {node.uid!r} cannot retract what it got after epoch {target.manifest.epoch}.",
+                    action="Restore with keep_output=True: it then gets those records again, under new epoch ids.",
                 )
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
@@ -282,7 +282,7 @@ class SinkCommits:
                 table.rewind(target, generation, keep_output=keep_output)
 
     def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:
-        """What an abandoned generation gave to a memory sink, where a restore goes into it again."""
+        """Returns what an abandoned generation gave to a memory sink, if a restore enters that generation again."""
         head = newest(self._log)
         if head is None or target.manifest.job != self._job:
             return []
@@ -291,12 +291,12 @@ class SinkCommits:
         return [(epoch, files) for epoch, files in outputs if files]
 
     def _holds(self, sink: SinkTable, generation: int, epoch: int) -> bool | None:
-        """Says whether a sink, of today or of before, has got the output of an epoch; None if nobody can tell."""
+        """Returns whether a sink, current or former, has got the output of an epoch; None if that cannot be known."""
         if sink.kind == "delta":
-            found, birth = standing(DeltaOutputTable(sink.table), self._job, sink.uid), self._log.birth()
-            if birth is not None and found.birth not in (None, birth_number(birth)):
+            table, birth = standing(DeltaOutputTable(sink.table), self._job, sink.uid), self._log.birth()
+            if birth is not None and table.birth not in (None, birth_number(birth)):
                 return None  # its fence is that of another log
-            return found.fence >= transaction_version(generation, epoch)
+            return table.fence >= transaction_version(generation, epoch)
         if sink.kind == "memory":
             return EpochId(self._job, generation, epoch) in MemorySink(sink.table).epochs
         return None

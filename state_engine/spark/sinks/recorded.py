@@ -1,7 +1,7 @@
-"""The `Sinks` port for a job whose code is not at hand: its sinks as the newest manifest records them.
+"""Implements the `Sinks` port for a job without its code: with its sinks as the newest manifest records them.
 
-A restore of a stopped job takes Delta tables back and pays what is owed to them; what only the job's own functions can
-take, it refuses.
+A restore of a stopped job rewinds Delta tables and pays what is owed to them. It refuses output that only the job's own
+functions can take.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from state_engine.storage.port import CheckpointStorage
 
 
 class RecordedSinks(SinkCommits):
-    """All sinks that a job ever had, as far as their tables are there.
+    """All sinks that a job ever had, except those with a Delta table that does not exist.
 
     Args:
-        job: Its name.
-        recorded: Those of its newest manifest; the last entry of a uid counts.
+        job: The job's name.
+        recorded: The sinks of its newest manifest; the last entry of a uid counts.
         storage: Where output for other sinks than Delta is staged.
         log: The job's log.
     """
@@ -37,22 +37,22 @@ class RecordedSinks(SinkCommits):
         self._identity = self._identity_of(self._sinks)
 
     def prepare(self) -> None:
-        """Makes no table: those that are there were made by the job."""
+        """Makes no table: the job has made those that exist."""
 
 
 def _node(table: SinkTable) -> SinkNode | None:
     if table.kind == "delta":
-        there = delta.table_version(table.table) is not None
-        return SinkNode(table.uid, "main", DeltaSink(table.table)) if there else None
+        exists = delta.table_version(table.table) is not None
+        return SinkNode(table.uid, "main", DeltaSink(table.table)) if exists else None
     sink = MemorySink(table.table) if table.kind == "memory" else ForeachEpochSink(_refuse)
     return SinkNode(table.uid, "main", sink)
 
 
 def _refuse(epoch: EpochId, rows: pa.Table) -> NoReturn:
     raise SinkError(
-        f"Epoch {epoch.epoch} of job {epoch.job!r} may still owe its output to a function of the job, which nobody but "
-        "the job can call.",
-        action="Start the job with the restore (start(restore=...), lakestate run --restore), which does.",
+        f"Epoch {epoch.epoch} of job {epoch.job!r} may still owe its output to a function of the job, which only the "
+        "job can call.",
+        action="Start the job with the restore (start(restore=...), lakestate run --restore), which calls it.",
     )
 
 

@@ -1,6 +1,6 @@
-"""What Spark says of a failure, as one line: Spark's text is long, and its cause is in the middle of it.
+"""Extracts the cause of a failure from Spark's text, as one line: the text is long, and the cause in the middle of it.
 
-Failures of operators travel as data (`docs/adr/0004-failures-as-data.md`) and never come here. What does: a function
+Failures of operators travel as data (`docs/adr/0004-failures-as-data.md`) and never come here. These do: a function
 that a worker cannot load, a Python function in a Spark expression or a source, a process that died, and Spark itself.
 """
 
@@ -42,7 +42,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 class Told(NamedTuple):
-    """What Spark has told of a failure.
+    """What Spark reports about a failure.
 
     Attributes:
         cause: The cause, in one line if the exception has one.
@@ -55,7 +55,7 @@ class Told(NamedTuple):
 
 @contextmanager
 def records_as_the_task_says() -> Iterator[None]:
-    """Shows records in messages, or hides them, as the driver has said for the task of this process."""
+    """Shows records in messages, or hides them, as the driver has set for the task of this process."""
     context = TaskContext.get()
     with records_shown(context is None or context.getLocalProperty(RECORDS_PROPERTY) != "false"):
         yield
@@ -67,22 +67,22 @@ def raised_before_operators(
     """Returns what a task raises if the author's code fails where no ack can carry the failure: on a source's records.
 
     Args:
-        what: What was called, as a sentence's beginning.
-        error: What it raised. A named error stays what it is.
-        record: The record at hand; None without one.
-        data: All records at hand.
+        what: What was called, as the beginning of a sentence.
+        error: What it raised. A named error is returned as it is.
+        record: The current record; None without one.
+        data: All current records.
     """
     if isinstance(error, (LakestateError, WorkerEndsError)):
         return error
     message = sentence(f"{what} raised {cause_line(error, record, data)}")
     return UserFunctionError(
         f"{message} Record: {shown(record)}." if record is not None else message,
-        action="Mend the function; the epoch was not sealed, and the job reads the record again when it is started.",
+        action="Fix the function; the epoch was not sealed, and the job reads the record again when it is started.",
     )
 
 
 def told_by(error: BaseException) -> Told:
-    """Returns the cause of an exception of Spark's."""
+    """Returns the cause of an exception that Spark has raised."""
     text = message_of(error)
     raised = _last_line(text.splitlines())
     if raised is not None:
@@ -96,12 +96,12 @@ def told_by(error: BaseException) -> Told:
 
 def _last_line(lines: list[str]) -> str | None:
     """Returns the last line of the last Python traceback in Spark's text, with the further lines of its message."""
-    at = max((n for n, line in enumerate(lines) if line.endswith(_HEADER)), default=None)
-    if at is None:
+    header = max((n for n, line in enumerate(lines) if line.endswith(_HEADER)), default=None)
+    if header is None:
         return None
-    before = lines[at][: -len(_HEADER)]
-    indent = len(before) if set(before) <= set(" |") else 0  # of an exception in a group
-    rest = [line[indent:] for line in lines[at + 1 :]]
+    prefix = lines[header][: -len(_HEADER)]
+    indent = len(prefix) if set(prefix) <= set(" |") else 0  # an exception in a group is indented
+    rest = [line[indent:] for line in lines[header + 1 :]]
     begin = next((n for n, line in enumerate(rest) if line and not line[0].isspace()), None)
     if begin is None or _BEHIND.match(rest[begin]):
         return None
@@ -110,7 +110,7 @@ def _last_line(lines: list[str]) -> str | None:
 
 
 def _without_values(raised: str) -> str:
-    """Returns an exception without its message, which may quote records, where these are not to be shown."""
+    """Returns an exception, without its message if records must not be shown: the message may quote them."""
     name, colon, _ = raised.partition(":")
     if shows_records() or name.rpartition(".")[2] in _LOADING:
         return raised
@@ -118,10 +118,10 @@ def _without_values(raised: str) -> str:
 
 
 def _death(text: str) -> str | None:
-    """Returns what is known of the end of a process, if that is what failed."""
+    """Returns what is known about the end of a process, if the failure is that a process died."""
     if _DIED in text:
         fatal = _FATAL.search(text)
-        return f"A Python worker process died. {fatal[0] if fatal else 'Spark was not told of what.'}"
+        return f"A Python worker process died. {fatal[0] if fatal else 'Spark was not told why.'}"
     lost = _LOST.search(text)
     if lost is None:
         return None
@@ -140,12 +140,12 @@ def _signal_of(reason: str) -> str:
 
 
 def _of_spark(text: str) -> str:
-    """Returns the first line of Spark's text and the last cause behind it."""
+    """Returns the first line of Spark's text and the last cause in it."""
     lines = text.splitlines()
     first = next((line.strip() for line in lines if line.strip()), "Spark has said nothing.")
     last = next((line for line in reversed(lines) if line.startswith("Caused by: ")), "")
-    told = first if not last or last.removeprefix("Caused by: ") in first else f"{first} {last}"
-    return told if shows_records() else _QUOTED.sub(HIDDEN, told)
+    summary = first if not last or last.removeprefix("Caused by: ") in first else f"{first} {last}"
+    return summary if shows_records() else _QUOTED.sub(HIDDEN, summary)
 
 
 __all__ = ["RECORDS_PROPERTY", "Told", "raised_before_operators", "records_as_the_task_says", "told_by"]

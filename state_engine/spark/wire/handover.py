@@ -1,8 +1,8 @@
 """How the outputs of an operator travel to the operators that read them.
 
-One reader takes the columns of its output straight into its exchange. Several readers would make Spark run the
-operator once for each, so all that they read goes through one exchange in front of theirs (`fan_out.py`): rows of
-several outputs share columns by their types, and `PLACE` says to which partition of that exchange a row goes. Each
+A single reader takes the columns of its output straight into its exchange. With several readers Spark would run the
+operator once for each. So all that they read goes through one exchange before their own (`fan_out.py`). In it, rows of
+several outputs share columns by their types, and `PLACE` is the partition of that exchange to which a row goes. Each
 subtask has one partition there per output.
 """
 
@@ -30,7 +30,7 @@ class Reader(NamedTuple):
     """An operator that reads an output of another one.
 
     Attributes:
-        uid: The one that reads.
+        uid: The reading operator.
         output: `main` or a tag id.
     """
 
@@ -39,10 +39,10 @@ class Reader(NamedTuple):
 
 
 class Handover:
-    """What an operator's tasks give to those that read its outputs, and how these find it.
+    """What an operator's tasks give to the readers of its outputs, and how the readers find it.
 
     Args:
-        readers: One for each edge that leaves the operator; without any only the driver listens.
+        readers: One for each edge that leaves the operator; without any, only the driver reads its rows.
         main: Columns of the main output.
         side_outputs: Columns of the side outputs, by tag id.
         timed: Whether the outputs have event times.
@@ -66,35 +66,35 @@ class Handover:
 
     @property
     def shared(self) -> bool:
-        """Whether there are several readers, who share an exchange in front of their own."""
+        """Whether there are several readers, which share an exchange before their own."""
         return len(self.readers) > 1
 
     @cached_property
     def columns(self) -> StructType:
-        """The columns that the outputs share, in front of ours."""
+        """The columns that the outputs share; ours come after them."""
         assert self._shared is not None, "only the driver listens"
         return self._shared.columns
 
     @property
     def ddl(self) -> str:
-        """Columns of what the tasks give, as Spark's schema string."""
+        """Columns of the rows that the tasks give, as a Spark schema string."""
         ours = ", ".join(OUR_DDL[name] for name in self._ours)
         return f"{ddl_of(self.columns)}, {ours}" if self.outputs else CONTROL_DDL
 
     def selected(self, output: str) -> list[str]:
-        """Returns the columns of an output's records and marks, of what the tasks give, as Spark SQL."""
+        """Returns the columns of an output's records and marks, computed from the tasks' rows, as Spark SQL."""
         struct, names = self._structs[output], self.columns.names
-        own = [
+        authored = [
             f"{quote_always(names[place])} as {quote_always(name)}"
             for place, name in zip(self._places[output], struct.names, strict=True)
         ]
-        return [*own, *(name for name in self._ours if name != PLACE)]
+        return [*authored, *(name for name in self._ours if name != PLACE)]
 
     def records(self, output: str, batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
         """Returns records of an output as the tasks give them.
 
         Args:
-            output: One that somebody reads.
+            output: An output that has a reader.
             batch: The output's columns, and `EVENT_TIME` if it is timed.
             place: Number of the subtask's partition for this output, if readers share an exchange.
         """
@@ -107,19 +107,19 @@ class Handover:
         return self._with_ours(made, pa.nulls(batch.num_rows, pa.binary()), [place] * batch.num_rows)
 
     def marks(self, barriers: Sequence[Barrier], down: OperatorPlan, places: Iterable[int]) -> pa.RecordBatch:
-        """Returns the barriers behind the last record, one for each subtask of a reader, and once for each output.
+        """Returns the barriers after the last record, one for each subtask of a reader, and once for each output.
 
         Args:
-            barriers: By the number of the subtask that they are for.
+            barriers: The barriers, by the number of the subtask that they are for.
             down: The readers' plan: they all have one parallelism.
             places: Numbers of the subtask's partitions, one for each output.
         """
         groups = [range_of(n, down.parallelism, down.max_parallelism).first for n in range(down.parallelism)]
-        each = [place for place in places for _ in barriers]
+        place_of_each = [place for place in places for _ in barriers]
         control = [barrier_mark(group, barrier) for group, barrier in zip(groups, barriers, strict=True)]
         fields = [field for field in self._schema if field.name not in (PLACE, CONTROL)]
-        empty: list[Any] = [pa.nulls(len(each), field.type) for field in fields]
-        return self._with_ours(empty, pa.array(control * len(self.outputs), pa.binary()), each)
+        empty: list[Any] = [pa.nulls(len(place_of_each), field.type) for field in fields]
+        return self._with_ours(empty, pa.array(control * len(self.outputs), pa.binary()), place_of_each)
 
     def places_of(self, subtask: int, parallelism: int) -> dict[str, int]:
         """Returns the numbers of a subtask's partitions in the exchange that readers share, one for each output."""

@@ -6,16 +6,16 @@ from state_engine.errors import JobDefinitionError
 
 
 def quote_always(name: str) -> str:
-    """Returns a column name as Spark SQL takes any name."""
+    """Returns a column name quoted, so that Spark SQL accepts any name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def column_names(given: object, verb: str) -> tuple[str, ...]:
-    """Returns names of columns: one name is one column, and a list is its names.
+    """Returns names of columns, from one name or from a list of names.
 
     Args:
         given: What the author gave.
-        verb: Where, for messages.
+        verb: The method that the author called, for messages.
 
     Raises:
         JobDefinitionError: It is something else, such as a function of the record or a `Column` of Spark.
@@ -30,14 +30,14 @@ def column_names(given: object, verb: str) -> tuple[str, ...]:
         else:
             raise JobDefinitionError(
                 f"{verb} takes names of columns, and got {_what(name)}.",
-                action='Name the columns, as in key_by("id"); what has to be computed is a column in front of it: '
+                action='Name the columns, as in key_by("id"). Compute other values in a column before that: '
                 '.with_column("k", "upper(id)").key_by("k"). Streams of state_engine.flink take functions.',
             )
     return tuple(names)
 
 
 def uid_list(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Returns uids: one uid is one operator."""
+    """Returns uids, from one uid or from several."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 

@@ -1,13 +1,13 @@
 """What travels between the stages of an epoch, besides the author's columns.
 
-Every row carries one column of ours, `control`: null for a record, bytes for a mark. A mark is a control row in front
-of the first operator, or a barrier behind one; it begins with the key group by which it is routed, in five digits, and
-a barrier follows in a barrier's mark. A record is routed by its key, so that nothing else of ours has to be exchanged
-with each record: a column more costs a tenth of an epoch. Only records of operators without a key, or with a broadcast
-input, carry the key group by which they are routed, in `group`. Records with event times carry these in `EVENT_TIME`,
-and `partition` where an operator has to tell whose event time it is: `<edge>|<partition>`, null for an edge that passes
-on a watermark. What several operators read of one says in `place` to which partition of the exchange between them it
-goes.
+Every row carries one column of ours, `control`: null for a record, bytes for a mark. A mark is a control row before the
+first operator, or a barrier after an operator. It begins with the key group by which it is routed, in five digits; in a
+barrier's mark the barrier follows. A record is routed by its key, so that nothing else of ours has to be exchanged with
+each record: one more column costs a tenth of an epoch. Only records of operators without a key, or with a broadcast
+input, carry the key group by which they are routed, in `group`. Records with event times carry these in `EVENT_TIME`.
+If an operator has to report event times by partition, records also carry `partition`: `<edge>|<partition>`, null for an
+edge that passes on a watermark. If several operators read one operator, its rows carry `place`: the partition of the
+exchange between them to which the row goes.
 """
 
 import msgspec

@@ -21,14 +21,14 @@ def struct_of(schema: spark_types.StructType, what: str) -> StructType:
         except UnsupportedTypeError as error:
             raise UnsupportedTypeError(
                 f"Column {field.name!r} of {what} has the type {field.dataType.simpleString()}.",
-                action="Cast it, or leave it out with select(...), in front of the operator.",
+                action="Cast it, or leave it out with select(...), before the operator.",
             ) from error
         names.append(field.name)
     return StructType(tuple(names), tuple(types))
 
 
 def _type_of(kind: spark_types.DataType) -> TypeInformation:
-    """Goes by Spark's classes: in its own text names of fields are not quoted, and may hold anything."""
+    """Converts a type by its class: in Spark's text of a type, names of fields are not quoted, and may be anything."""
     match kind:
         case spark_types.ArrayType():
             return ListType(_type_of(kind.elementType))
@@ -44,7 +44,7 @@ def _type_of(kind: spark_types.DataType) -> TypeInformation:
 
 
 def ddl_of(struct: StructType) -> str:
-    """Returns columns as Spark's schema strings spell them."""
+    """Returns columns as a Spark schema string."""
     return ", ".join(f"{quote(n)} {t.ddl()}" for n, t in zip(struct.names, struct.types, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What every task of an operator is sent: constant for the life of the query, so that a worker keeps what it made."""
+"""What every task of an operator is sent: constant for the life of a query, so that a worker can keep what it made."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class StageSpec:
     Attributes:
         sink: The sink's uid; staged files are named in acks under it.
         output: `main` or a tag id.
-        table: Root of the sink's Delta table, where the files are staged; None for other sinks, whose output is staged
+        table: Root of the sink's Delta table, where the files are staged; None for other sinks: their output is staged
             in the job's own folder, and "" for a sink that discards.
     """
 
@@ -32,11 +32,11 @@ class StageSpec:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """One operator as its tasks know it.
+    """One operator as its tasks get it.
 
     Attributes:
         operator: The operator, with the author's function.
-        stages: Where its outputs go.
+        stages: The sinks of its outputs.
         readers: The operators that read its outputs, one for each edge.
         codec: Codec of change files.
         cache_bytes: How much state a worker may keep, over all ranges; an estimate by its number of rows.
@@ -52,7 +52,7 @@ class TaskSpec:
 
     @property
     def handover(self) -> Handover:
-        """How its outputs travel to those who read them."""
+        """How its outputs travel to the operators that read them."""
         spec = self.operator
         return Handover(self.readers, spec.output, spec.side_outputs, timed=spec.emits_event_time)
 
@@ -83,7 +83,7 @@ def loaded(data: bytes, what: str) -> Any:
 
     Args:
         data: The author's code, and what belongs to it.
-        what: Whose code it is, as a sentence's beginning.
+        what: What the code is, as the beginning of a sentence.
 
     Raises:
         UserFunctionError: It cannot be loaded here.
@@ -101,12 +101,12 @@ def loaded(data: bytes, what: str) -> Any:
 
 
 def travelling(kind: type, parts: tuple[Any, ...], what: str) -> tuple[object, ...]:
-    """Returns the `__reduce__` of what Spark sends to workers: as bytes, so that a failed load says whose code it is.
+    """Returns the `__reduce__` of an object for workers: as bytes, so that the error of a failed load names the code.
 
     Args:
         kind: A class of ours, which is called with the parts in the worker.
-        parts: The author's code among them.
-        what: As of `loaded`.
+        parts: The arguments of that call; the author's code is among them.
+        what: As in `loaded`.
     """
     return _arrived, (kind, cloudpickle.dumps(parts), what)  # type: ignore[no-untyped-call]
 

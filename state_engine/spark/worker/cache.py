@@ -1,8 +1,8 @@
 """The working state that a Python worker keeps between epochs.
 
-A worker mostly serves the same subtasks (`worker_homes`), and any that it is given, so it may hold every range of its
-host: an LRU under a byte limit. What it holds is a cache of the log: valid only if the manifest it stands for is an
-ancestor of the wanted one, otherwise it is discarded and loaded anew, without an error.
+A worker mostly serves the same subtasks (`homes`), but runs any subtask that it is given. So it may hold every range of
+its host: an LRU cache under a byte limit. The state is a cache of the log. It is valid only if the manifest that it
+reflects is an ancestor of the wanted one; otherwise it is discarded and loaded anew, without an error.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ from state_engine.storage.state_reader import Segment, history_of, read_base, re
 
 _BYTES_PER_ROW = 220  # measured: a dict entry with a boxed key and a row of three numbers
 _FREEZE_EVERY = 200_000
-_INSTANCES = 64  # each may hold a database open
+_INSTANCES = 64  # each may keep a database open
 
 AnyT = TypeVar("AnyT")
 
@@ -49,9 +49,9 @@ class Cached:
 
     Attributes:
         operator: The instance.
-        token: Hash of the manifest that its base stands for; None while it is being changed.
+        token: Hash of the manifest that its base reflects; None while it is being changed.
         pending: Attempt whose changes are frozen but not yet known to be sealed.
-        restored: Schemas of the manifest that its states were loaded from, or caught up with, last.
+        restored: Schemas of the manifest from which its states were last loaded, or with which they last caught up.
     """
 
     operator: Operator
@@ -61,13 +61,13 @@ class Cached:
     frozen_rows: int = field(default=0, repr=False)
 
     def release(self) -> None:
-        """Says that the task is over: other workers may have what they share with this one."""
+        """Notes that the task is over: other workers may now take what they share with this one."""
         if self.operator.backend is not None:
             self.operator.backend.release()
 
 
 class WorkerCache:
-    """All that one worker process holds."""
+    """All operator instances and task specs that one worker process keeps."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[object, ...], Cached] = OrderedDict()
@@ -90,61 +90,63 @@ class WorkerCache:
         *,
         beside: Sequence[Cached] = (),
     ) -> Cached:
-        """E3: returns the operator instance of a subtask, standing for the epoch's predecessor.
+        """E3: returns the operator instance of a subtask, with the state of the epoch's predecessor.
 
         Args:
             payload: The packed spec of the operator.
             digest: Its digest.
             plan: The epoch.
             subtask: The subtask's number.
-            cache_bytes: Above this the least recently used instances go.
-            beside: Instances that the same task holds; they stay.
+            cache_bytes: Above this size the least recently used instances are dropped.
+            beside: Instances that the same task holds; they are not dropped.
 
         Raises:
             LakestateError: The log cannot be read, or does not fit the code.
             OperatorFailure: The function's `open` raised.
         """
         uid = self.spec(payload, digest).operator.uid
-        own = next(o for o in plan.operators if o.uid == uid)
-        self._drop_outlived(plan, own)
-        key = (plan.root, plan.job, plan.generation, own.uid, own.parallelism, subtask, digest)
+        operator_plan = next(o for o in plan.operators if o.uid == uid)
+        self._drop_outlived(plan, operator_plan)
+        key = (plan.root, plan.job, plan.generation, operator_plan.uid, operator_plan.parallelism, subtask, digest)
         cached = self._entries.pop(key, None)
-        if cached is not None and not self._try(cached, partial(_catch_up, cached, plan, own, subtask, payload)):
+        if cached is not None and not self._try(
+            cached, partial(_catch_up, cached, plan, operator_plan, subtask, payload)
+        ):
             self.drop(cached)
             cached = None
         if cached is None:
             spec = unpack(payload)
             maker = backend_maker(spec.state_backend, plan.root, plan.job, plan.generation)
-            cached = Cached(operator_of(spec.operator, subtask, own.parallelism, maker))
-            self._try(cached, partial(_begin, cached, plan, own, subtask))
+            cached = Cached(operator_of(spec.operator, subtask, operator_plan.parallelism, maker))
+            self._try(cached, partial(_begin, cached, plan, operator_plan, subtask))
         self._entries[key] = cached
         self._evict(cache_bytes, [cached, *beside])
         return cached
 
     def learn(self, running: Iterable[JobPlace] | None) -> None:
-        """Takes which jobs run as a task begins; None if that is not known."""
+        """Notes which jobs run when a task begins; None if that is not known."""
         self._running = None if running is None else frozenset(running)
 
     def let_ended_go(self) -> None:
         """Drops the instances of jobs that have ended: a further start of such a job has a generation of its own.
 
-        Behind a task, while nobody waits for it: to free a million keys takes some tenths of a second.
+        Called after a task, when nothing waits for this worker: freeing a million keys takes some tenths of a second.
         """
         if self._running is not None:
             for key in [key for key in self._entries if key[:2] not in self._running]:
                 self.drop(self._entries.pop(key))
 
     def _drop_outlived(self, plan: EpochPlan, own: OperatorPlan) -> None:
-        """Drops what nobody asks for any more: instances of starts before this one, and of another parallelism.
+        """Drops instances that are not needed any more: those of earlier starts, and of another parallelism.
 
-        The databases of a job that was rescaled as it ran may become parts of the new ones.
+        If a running job was rescaled, their databases may become parts of the new ones.
         """
         for key in [key for key in self._entries if key[:2] == (plan.root, plan.job) and key[3] == own.uid]:
             if key[2] != plan.generation or key[4] != own.parallelism:
                 self.drop(self._entries.pop(key))
 
     def _try(self, cached: Cached, work: Callable[[], AnyT]) -> AnyT:
-        """Does something with an instance, which is closed if that fails."""
+        """Runs some work with an instance, and closes the instance if that fails."""
         try:
             return work()
         except BaseException:
@@ -152,20 +154,20 @@ class WorkerCache:
             raise
 
     def discard(self, cached: Cached) -> None:
-        """Forgets an instance whose epoch failed."""
+        """Forgets an instance after its epoch has failed."""
         for key in [k for k, v in self._entries.items() if v is cached]:
             del self._entries[key]
         self.drop(cached)
 
     def close(self) -> None:
-        """Closes all instances: the worker ends."""
+        """Closes all instances, because the worker ends."""
         while self._entries:
             _, cached = self._entries.popitem()
             self.drop(cached)
 
     @staticmethod
     def drop(cached: Cached) -> None:
-        """Closes an instance; what its `close` raises ends nothing."""
+        """Closes an instance; errors of its `close` are ignored."""
         GARBAGE.let_go()
         cached.operator.dispose()
         with contextlib.suppress(Exception):
@@ -199,10 +201,10 @@ def storage_of(root: str, job: str) -> CheckpointStorage:
 
 
 def _begin(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> None:
-    """Opens a new instance, on what an earlier one left behind where that can be caught up."""
+    """Opens a new instance, with the state that an earlier one has left if that can catch up."""
     operator = cached.operator
-    found = operator.backend.resume() if operator.backend is not None else None
-    steps = None if found is None else _steps_since(found, plan)
+    token = operator.backend.resume() if operator.backend is not None else None
+    steps = None if token is None else _steps_since(token, plan)
     if steps is not None:
         _attach_operator_state(operator, plan)
         operator.open(_restored_from(plan, own))
@@ -225,7 +227,7 @@ def _begin(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> 
 
 
 def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int, payload: bytes) -> bool:
-    """Brings an instance to the predecessor manifest; False when its token is no ancestor."""
+    """Brings an instance to the predecessor manifest; returns False if it has to be loaded anew instead."""
     operator = cached.operator
     token = cached.token if operator.backend is None else operator.backend.resume()
     cached.token = None
@@ -234,7 +236,7 @@ def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int, 
         return False
     try:
         goes_on = _take(cached, steps, plan, own, subtask)
-    except MissingFileError:  # a manifest may outlive its changes, which a later base covers: the cache is too old
+    except MissingFileError:  # the cache is too old: a manifest may outlive its changes, which a later base covers
         return False
     _attach(cached, plan)
     if not goes_on and (operator.life.keeps_fields or operator.operator_state.holds_state):
@@ -254,7 +256,7 @@ def _steps_since(token: str, plan: EpochPlan) -> list[StoredManifest] | None:
 
 
 def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: OperatorPlan, subtask: int) -> bool:
-    """Takes what was sealed; False when that is anything but what this instance did last, and all of it."""
+    """Applies sealed manifests; returns whether they contain this instance's last attempt, and nothing else."""
     operator, backend = cached.operator, cached.operator.backend
     taken, goes_on = follow.steps_to_take(steps, cached.pending, own, subtask)
     if backend is not None and not taken:
@@ -273,7 +275,7 @@ def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: Ope
 
 
 def _has_the_types_of(cached: Cached, head: StoredManifest) -> bool:
-    """Says whether the values of an instance went through the same types as those of the log."""
+    """Returns whether the values of an instance went through the same types as those of the log."""
     backend = cached.operator.backend
     if backend is None:
         return True
@@ -282,7 +284,7 @@ def _has_the_types_of(cached: Cached, head: StoredManifest) -> bool:
 
 
 def _restored_from(plan: EpochPlan, own: OperatorPlan) -> RestoredFrom | None:
-    """Returns what an instance goes on from; None if the operator never ran."""
+    """Returns the checkpoint that an instance goes on from; None if the operator never ran."""
     head = _predecessor(plan)
     operator = head.manifest.operators.get(own.uid) if head is not None else None
     if head is None or operator is None or (operator.since is None and not operator.acks):
@@ -295,14 +297,14 @@ def _apply_step(operator: Operator, step: StoredManifest, plan: EpochPlan, head:
     assert backend is not None
     first, last = backend.key_groups
     storage = storage_of(plan.root, plan.job)
-    known = {schema.name: schema for schema in head.manifest.schemas if schema.uid == backend.uid}
+    logged = {schema.name: schema for schema in head.manifest.schemas if schema.uid == backend.uid}
     for schema in backend.schemas:
-        for rows in read_change_rows(storage, step.manifest, known.get(schema.name, schema), first, last):
+        for rows in read_change_rows(storage, step.manifest, logged.get(schema.name, schema), first, last):
             backend.apply(schema.name, rows)
 
 
 def _changes_of_all(step: StoredManifest, plan: EpochPlan, own: OperatorPlan) -> Rows:
-    """Returns what reads all subtasks' changes of a state in one epoch."""
+    """Returns a function that reads all subtasks' changes of a state in one epoch."""
     storage = storage_of(plan.root, plan.job)
     return lambda schema: read_change_rows(storage, step.manifest, schema, 0, own.max_parallelism - 1)
 
@@ -323,9 +325,9 @@ def _attach(cached: Cached, plan: EpochPlan) -> None:
 def _attach_operator_state(operator: Operator, plan: EpochPlan) -> None:
     head = _predecessor(plan)
     if head is not None:
-        found = head
+        latest = head
         operator.operator_state.attach(
-            found.manifest.schemas, lambda schema: _loader(plan, found, operator.range_of(schema))(schema)
+            latest.manifest.schemas, lambda schema: _loader(plan, latest, operator.range_of(schema))(schema)
         )
 
 
@@ -339,7 +341,7 @@ def _loader(
 
 
 def _segments(plan: EpochPlan, head: StoredManifest) -> list[Segment]:
-    """The history that a load reads: the base that the head names, and the manifests behind it, job by job."""
+    """Returns the history that a load reads: the base that `head` names and the manifests after it, job by job."""
     reference = head.manifest.base
     base = read_base(storage_of(plan.root, plan.job), reference) if reference is not None else None
     manifests = [stored.manifest for stored in log_of(plan.root, plan.job).chain(head)]
@@ -347,9 +349,9 @@ def _segments(plan: EpochPlan, head: StoredManifest) -> list[Segment]:
 
 
 def settle_memory(cached: Cached) -> None:
-    """Keeps the collection that Spark runs after each task from walking the state.
+    """Excludes the state from the garbage collection that Spark runs after each task.
 
-    One million keys cost it up to 142 ms; frozen objects cost nothing.
+    One million keys cost up to 142 ms per collection; frozen objects cost nothing.
     """
     backend = cached.operator.backend
     if backend is not None and backend.rows_in_memory > cached.frozen_rows + _FREEZE_EVERY:

@@ -1,4 +1,4 @@
-"""The operators that one task runs: a chain, each link of which takes what the one in front hands on."""
+"""The operators that one task runs: a chain, in which each link takes the output of the link before it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,8 +11,8 @@ from state_engine.spark.worker.link import Given, Link, Outputs, Step
 class Chain:
     """The links of one attempt of one subtask, upstream first.
 
-    The failure of one link ends the work of all, because the epoch will not be sealed: the others then report poison,
-    and their instances keep an overlay that the next attempt forgets.
+    The failure of one link ends the work of all, because the epoch will not be sealed. The other links then report
+    poison, and their instances keep an overlay that the next attempt forgets.
 
     Args:
         links: At least one.
@@ -32,37 +32,38 @@ class Chain:
         return next((link.failure for link in self._links if link.failure is not None), None)
 
     def acquire(self) -> None:
-        """E3 of all links."""
+        """Runs E3 for all links."""
         for link in self._links:
             if self.failure is None:
                 link.acquire([before.held for before in self._links if before.held is not None])
 
     def release(self) -> None:
-        """Says that the task is over."""
+        """Notes that the task is over."""
         for link in self._links:
             link.release()
 
     def advance(self) -> Iterator[Outputs]:
-        """E4: tells of checkpoints and fires timers; yields what the last link gives, as the methods below do.
+        """Begins E4: notifies functions of checkpoints and fires timers.
 
-        The last link comes first: no function gets a record of the epoch before it has heard of the checkpoints.
+        Yields what the last link gives, as the methods below do. The last link comes first, so no function gets a
+        record of the epoch before it is notified of the checkpoints.
         """
         for n in reversed(range(len(self._links))):
             yield from self._step(n, lambda operator: operator.advance())
 
     def process(self, records: pa.RecordBatch) -> Iterator[Outputs]:
-        """E4 for one batch of the exchange."""
+        """Runs E4 for one batch of the exchange."""
         if self.failure is None:
             yield from self._hand_on(1, self.head.take_records(records))
 
     def flush(self) -> Iterator[Outputs]:
-        """E4 behind the last record: functions over batches get what waits for them, then what that has made due."""
+        """Runs E4 after the last record: functions over batches get the waiting records, then timers now due fire."""
         for n in range(len(self._links)):
             yield from self._step(n, lambda operator: operator.flush())
             yield from self._step(n, lambda operator: operator.advance_watermark())
 
     def finish(self, uids: Sequence[str]) -> Iterator[Outputs]:
-        """E4: tells the functions of these operators that their input has ended, the first link's first."""
+        """E4: tells the functions of these operators that their input has ended, upstream first."""
         for n, link in enumerate(self._links):
             if link.uid in uids:
                 yield from self._step(n, lambda operator: operator.finish())
@@ -72,7 +73,7 @@ class Chain:
             yield from self._hand_on(n + 1, self._links[n].run(step))
 
     def _hand_on(self, n: int, given: Given | None) -> Iterator[Outputs]:
-        """Takes what a link gave through the links from number `n` on."""
+        """Hands the output of a link through the links from number `n` on."""
         for link in self._links[n:]:
             if given is None:
                 return
@@ -84,8 +85,8 @@ class Chain:
         """E5, link by link; returns the acks in that order.
 
         Args:
-            event_times: What the first link has seen of its input.
-            timings: Where the task's times are taken; the first ack tells them.
+            event_times: The largest event times in the input of the first link.
+            timings: The task's measured times, which are updated meanwhile; the first ack carries them.
         """
         for link in self._links:
             if self.failure is None:

@@ -1,13 +1,14 @@
 """The process from which Spark forks its Python workers, with our imports done once for all of them.
 
-A worker that imports pyarrow, pandas and the task runner by itself needs a second or more before its first record;
-forked workers also share that memory. Spark runs this module in place of `pyspark.daemon`
-(`spark.python.daemon.module`). Memory that a worker has freed it keeps for the next epoch (`allocator`).
+A worker that imports pyarrow, pandas and the task runner by itself needs a second or more before its first record.
+Forked workers also share the memory of the imports. Spark runs this module in place of `pyspark.daemon`
+(`spark.python.daemon.module`). A worker keeps memory that it has freed for the next epoch (`allocator`).
 
-Each task goes to the worker that has had its partition before (`worker_pool`), if Spark and its workers talk by files
-(`spark.python.unix.domain.socket.enabled`); over TCP, where a connection begins with a secret, Spark's own daemon runs.
+Each task goes to the worker that has had its partition before (`pool`). That needs Unix domain sockets between Spark
+and its workers (`spark.python.unix.domain.socket.enabled`). Over TCP a connection begins with a secret, and Spark's own
+daemon runs.
 
-A worker that ends in order closes the functions that it holds. Spark's own ends by `os._exit`, without that.
+A worker that ends in order closes the functions that it holds. Spark's own worker ends by `os._exit`, without that.
 """
 
 import os
@@ -31,32 +32,33 @@ _HANGUP = {signal.SIGHUP}
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
-    """Runs tasks as Spark's own does, and closes what the worker holds when it runs no more.
+    """Runs tasks as Spark's own worker does, and closes what the worker holds when it runs no more of them.
 
-    Called by a worker process after the fork, again behind each task.
+    A worker process calls this after the fork, and again after each task.
     """
     _end_on_hangup()
-    going_on = False
+    goes_on = False
     try:
         code = _run_worker(sock, authenticated)
-        going_on = not code
+        goes_on = not code
     finally:
-        if not going_on:
+        if not goes_on:
             WORKER.close()
     return code
 
 
 def _end_on_hangup() -> None:
-    """Lets a hang-up, by which the daemon ends its workers, end this one by way of `worker`.
+    """Makes SIGHUP, by which the daemon ends its workers, end this one in order, through `worker`.
 
-    Spark sets that signal back to its default, to die at once, in front of its own `main`. So it waits, from the end of
-    a task until `main` reads the next one: a session that is stopped right behind its last task hits that moment.
+    Before its own `main` Spark resets that signal to its default, which is to die at once. So the signal is blocked
+    from the end of a task until `main` reads the next one. A session that is stopped right after its last task hits
+    that moment.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _HANGUP)
-    import pyspark.worker as of_spark  # behind the fork, as Spark's own does
+    import pyspark.worker as spark_worker  # after the fork, as Spark's own worker does
 
-    if not hasattr(of_spark, "_lakestate_main"):
-        run = of_spark._lakestate_main = of_spark.main  # type: ignore[attr-defined]
+    if not hasattr(spark_worker, "_lakestate_main"):
+        run = spark_worker._lakestate_main = spark_worker.main  # type: ignore[attr-defined]
 
         def main(infile: Any, outfile: Any) -> None:
             signal.signal(signal.SIGHUP, _end)
@@ -66,7 +68,7 @@ def _end_on_hangup() -> None:
             finally:
                 signal.pthread_sigmask(signal.SIG_BLOCK, _HANGUP)
 
-        of_spark.main = main
+        spark_worker.main = main
 
 
 def _end(signal_number: int, frame: Any) -> None:
@@ -78,7 +80,7 @@ daemon.worker = worker
 
 
 def manager() -> None:
-    """Serves one Spark process, which says by variables of the environment how, until it closes our standard input."""
+    """Serves one Spark process until it closes our standard input; it configures us by environment variables."""
     keep_memory()
     if os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false").lower() != "true":
         daemon.manager()
@@ -94,13 +96,13 @@ def manager() -> None:
     with os.fdopen(sys.stdout.fileno(), "wb", closefd=False) as out:
         out.write(len(os.fsencode(place)).to_bytes(4) + os.fsencode(place))
     reuse = "SPARK_REUSE_WORKER" in os.environ
-    # Spark's limit on the memory of all workers is shared out among as many as there are task slots.
+    # Spark divides its limit on the memory of all workers by the number of task slots, so there may be no more workers.
     grows = reuse and "PYSPARK_EXECUTOR_MEMORY_MB" not in os.environ
-    here = os.getpid()
+    daemon_pid = os.getpid()
     try:
         WorkerPool(listener, sys.stdin.fileno(), lambda channel: _work(channel, reuse), grows=grows).serve()
     finally:
-        if os.getpid() == here:
+        if os.getpid() == daemon_pid:
             place.unlink(missing_ok=True)
             os.killpg(0, signal.SIGHUP)
 

@@ -1,4 +1,4 @@
-"""What a subtask tells the driver about event time: the largest one of each partition of its edges."""
+"""What a subtask reports to the driver about event time: the largest one of each partition of its edges."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ class EventTimesSeen:
 
     Args:
         uid: The operator.
-        edges: What feeds it.
+        edges: The operator's inputs.
     """
 
     def __init__(self, uid: str, edges: Sequence[StreamEdge]) -> None:
@@ -59,13 +59,13 @@ class EventTimesSeen:
         shown = {name: value for name, value in record.items() if not name.startswith("__ls_")}
         raise EventTimeError(
             f"A record of operator {self._uid!r} has no event time: {shown}.",
-            action="Drop such records by where('... is not null') in front of assign_timestamps_and_watermarks(), or "
+            action="Drop such records by where('... is not null') before assign_timestamps_and_watermarks(), or "
             "give them a time by coalesce(...) in with_timestamp_column().",
         )
 
 
 def _first(records: Any) -> dict[str, Any]:
-    """Returns a record to be shown; as text what Python has no date for."""
+    """Returns a record for a message; all its values as text if it has a date that Python cannot hold."""
     try:
         return records.to_pylist()[0]  # type: ignore[no-any-return]
     except (OverflowError, ValueError):

@@ -1,18 +1,18 @@
-"""Python's search for garbage in a worker, kept from walking all that the worker holds behind each task.
+"""Keeps Python's garbage collector in a worker from walking all objects of the worker after each task.
 
-Spark collects behind every task. What has survived one collection (modules, states) is set aside here, and later ones
-look at what is new alone: modules alone cost a worker 33 ms a task, one million keys up to 142 ms. What lies in cycles
-among the things set aside goes with the next full collection.
+Spark collects after every task. Objects that have survived one collection (modules, states) are set aside here, and
+later collections look only at new ones. Modules alone cost a worker 33 ms a task, one million keys up to 142 ms.
+Garbage in cycles among the objects set aside goes with the next full collection.
 """
 
 import gc
 
 _NEW = 50_000
-"""So many more objects than before start a collection within a task: rows come and go by 10,000, in no cycles."""
+"""A collection within a task starts after this number of new objects: rows come and go by 10,000, in no cycles."""
 
 
 class Garbage:
-    """Decides how much a collection looks at."""
+    """Decides which objects a collection looks at: new ones, or all."""
 
     def __init__(self) -> None:
         self._tasks = 0
@@ -20,14 +20,14 @@ class Garbage:
         self._let_go = False
 
     def let_go(self) -> None:
-        """Says that something large may be garbage now: an instance with its state was dropped."""
+        """Notes that something large may be garbage now: an instance with its state was dropped."""
         self._let_go = True
 
     def collect(self) -> None:
-        """Collects behind a task, while nobody waits for it.
+        """Collects after a task, when nothing waits for this worker.
 
-        Full collections come behind tasks 1, 2, 4, 8, …: all of them together cost about what one does for each
-        doubling, and what they missed in between is no more than what as many tasks have left before.
+        Full collections come after tasks 1, 2, 4, 8, …, so their cost is about one per doubling. The garbage that they
+        miss in between is no more than the same number of earlier tasks has left.
         """
         self._tasks += 1
         if self._tasks == 1:

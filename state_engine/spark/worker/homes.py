@@ -1,4 +1,4 @@
-"""Which Python worker a task goes to: the one that has had its partition before."""
+"""Decides which Python worker a task goes to: the one that has had its partition before."""
 
 from collections import Counter
 from typing import Generic, TypeVar
@@ -10,14 +10,15 @@ _AT_ONCE = 2
 
 
 class Homes(Generic[WorkerT]):
-    """Where the partitions of a host are at home.
+    """The workers of a host that each partition has had before.
 
     A partition has a list of workers that have had it, and goes to the first of them that is idle. So a subtask comes
-    back to the worker that holds its state. If that one is busy with another partition, the one that it goes to becomes
-    the first, so that no two partitions go on wanting the same worker. If it is busy with the same partition, that is
-    of a stage that runs at the same time, and the order stays, so that each of the two finds its own next time.
+    back to the worker that holds its state. If that worker is busy with another partition, the chosen one becomes the
+    first, so that two partitions do not keep wanting the same worker. If it is busy with the same partition, its task
+    is of a stage that runs at the same time. Then the order stays, so that each of the two finds its own worker next
+    time.
 
-    The number of a partition is a hint, not a promise: whoever gets a task that is not its own loads what it lacks.
+    The number of a partition is a hint, not a promise: a worker with a task that is not its own loads what it lacks.
 
     Args:
         grows: Whether there may be more workers than tasks at a time.
@@ -28,7 +29,7 @@ class Homes(Generic[WorkerT]):
         self._busy: dict[WorkerT, int | None] = {}
         """Each worker's partition, None while it is idle."""
         self._partitions: Counter[WorkerT] = Counter()
-        """Of how many partitions a worker is in the list: a Spark job may have tens of thousands."""
+        """For each worker, how many partitions have it in their list: a Spark job may have tens of thousands."""
         self._per_connection = _AT_ONCE if grows else 1
 
     def add(self, worker: WorkerT) -> None:
@@ -52,16 +53,16 @@ class Homes(Generic[WorkerT]):
         """Returns an idle worker for a task, or None if a new worker is to be added for it.
 
         Args:
-            partition: The task's.
+            partition: Number of the task's partition.
             connections: Number of tasks that may come at the same time.
         """
         idle = self.idle()
         for worker in self._of_partition.get(partition, ()):
             if worker in idle:
                 return worker
-        found = min(idle, key=self._partitions.__getitem__, default=None)
+        freest = min(idle, key=self._partitions.__getitem__, default=None)
         may_grow = len(self._busy) < self._per_connection * connections
-        return None if found is None or (self._partitions[found] and may_grow) else found
+        return None if freest is None or (self._partitions[freest] and may_grow) else freest
 
     def begin(self, partition: int, worker: WorkerT) -> None:
         """Notes that an idle worker has got a task."""

@@ -1,4 +1,4 @@
-"""Ends a real process at a named place of the protocol, as a power cut would: with SIGKILL, no clean-up.
+"""Ends a real process at a crash point, as a power cut would: with SIGKILL, no clean-up.
 
 For tests and the demo. Off unless the environment asks for it.
 """
@@ -19,10 +19,10 @@ class KillAt:
     """Kills a process at `point@epoch`, or at `point@*` in the first epoch that passes the point.
 
     Args:
-        spec: Such as `E6_SEALED@12`.
-        pid: Which process; None for the one that passes the point.
-        marker: Path of a file that is created before the kill. Where it exists already nothing happens any more, so
-            that a task that is tried again, or a restarted driver, gets through.
+        spec: Point and epoch, such as `E6_SEALED@12`.
+        pid: The process to kill; None for the one that passes the point.
+        marker: Path of a file that is created before the kill. If it already exists, nothing is killed, so that a
+            retried task, or a restarted driver, gets through.
     """
 
     def __init__(self, spec: str, pid: int | None = None, marker: str | None = None) -> None:
@@ -43,7 +43,7 @@ class KillAt:
         os.kill(os.getpid() if self._pid is None else self._pid, signal.SIGKILL)
 
     def as_property(self) -> str:
-        """Returns this as text for the tasks; they kill the process that is the driver here."""
+        """Returns this as text for the tasks; without a `pid` they kill this process, the driver."""
         return json.dumps({"spec": self._spec, "pid": self._pid or os.getpid(), "marker": self._marker})
 
     @classmethod
@@ -53,7 +53,7 @@ class KillAt:
 
 
 def crash_from_environment(environment: Mapping[str, str] = os.environ, pid: int | None = None) -> Crash:
-    """Returns what `LAKESTATE_CRASH_AT` (and `LAKESTATE_CRASH_MARKER`) ask for; nothing happens without it."""
+    """Returns the crash that `LAKESTATE_CRASH_AT` (and `LAKESTATE_CRASH_MARKER`) ask for; without it none happens."""
     spec = environment.get(CRASH_AT)
     return KillAt(spec, pid, environment.get(CRASH_MARKER)) if spec else NoCrash()
 

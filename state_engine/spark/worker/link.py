@@ -31,14 +31,14 @@ from state_engine.storage.create import create_under_new_name
 from state_engine.storage.port import CheckpointStorage
 
 Outputs = dict[str, pa.RecordBatch]
-"""What an operator gave, by `main` or tag id."""
+"""The outputs of an operator, by `main` or tag id."""
 Given = Outputs | Rows
 """What an operator hands on: columns, or the objects that its function gave."""
 Step = Callable[[Operator], Outputs]
 
 
 class Packed(NamedTuple):
-    """An operator as a task gets it: its packed `TaskSpec`, and the digest of that."""
+    """An operator as a task receives it: its packed `TaskSpec`, and the digest of that."""
 
     payload: bytes
     digest: str
@@ -48,10 +48,10 @@ class Attempt(NamedTuple):
     """What all links of a task share.
 
     Attributes:
-        id: Of this attempt at the subtask.
-        subtask: Its number.
+        id: Id of this attempt at the subtask.
+        subtask: The subtask's number.
         plan: The epoch.
-        watch: Takes the times of the task.
+        watch: Measures the times of the task.
         crash: What is done at a crash point.
     """
 
@@ -65,11 +65,11 @@ class Attempt(NamedTuple):
 class Link:
     """One operator in one attempt of one subtask.
 
-    After a failure it does nothing more; `failure` says what it was.
+    After a failure it does nothing more; `failure` has the cause.
 
     Args:
         packed: The operator as it was sent.
-        spec: What was packed.
+        spec: The same, unpacked.
         attempt: The attempt.
     """
 
@@ -98,10 +98,10 @@ class Link:
         return self._held
 
     def acquire(self, beside: list[Cached]) -> None:
-        """E3.
+        """Runs E3: gets the operator instance, and begins the epoch with it.
 
         Args:
-            beside: Instances of the same task, which have to stay.
+            beside: Instances of the same task, which must stay in the cache.
         """
         plan = self._attempt.plan
         try:
@@ -116,17 +116,17 @@ class Link:
             self.failure = self._failure_of(error)
 
     def release(self) -> None:
-        """Says that the task is over."""
+        """Notes that the task is over."""
         if self._held is not None:
             self._held.release()
 
     def poison(self, by: Failure) -> None:
-        """Takes over that another operator has failed: the epoch is none, so this one reports nothing of its own."""
+        """Takes over the failure of another operator: the epoch fails, so this one reports nothing of its own."""
         if self.failure is None:
             self.failure = Failure(kind="poison", uid=self.uid, subtask=0, message=by.message)
 
     def run(self, step: Step) -> Given | None:
-        """E4, one step: stages what comes out of it, and returns it; None after a failure."""
+        """Runs one step of E4: stages its output, and returns it; None after a failure."""
         cached = self._cached
         if cached is None or self.failure is not None:
             return None
@@ -144,21 +144,21 @@ class Link:
         return rows if rows is not None else outputs
 
     def take(self, given: Given) -> Given | None:
-        """E4 for what the operator in front has given, of which this one reads the main output; as `run`."""
+        """Runs E4 for the output of the operator before this one, and reads its main output; returns as `run`."""
         if isinstance(given, Rows):
             self._records_in += len(given.rows)
             return self.run(lambda operator: cast(RowOperator, operator).process_rows(given))
         return self.take_records(given[MAIN]) if MAIN in given else None
 
     def take_records(self, records: pa.RecordBatch) -> Given | None:
-        """E4 for records, as `run`."""
+        """Runs E4 for records; returns as `run`."""
         if is_partial(records):
-            own = self._partial_names
+            columns = self._partial_names
             self._records_in += pc.sum(records.column(RECORDS)).as_py()
         else:
-            own = self._names
+            columns = self._names
             self._records_in += records.num_rows
-        names = [*own, EVENT_TIME] if EVENT_TIME in records.schema.names else own
+        names = [*columns, EVENT_TIME] if EVENT_TIME in records.schema.names else columns
         batch = pa.RecordBatch.from_arrays([records.column(name) for name in names], names=names)
         return self.run(lambda operator: operator.process(batch))
 
@@ -177,7 +177,7 @@ class Link:
         return engine_failure(self.uid, self._attempt.subtask, error)
 
     def end(self) -> None:
-        """E5: freezes, and writes the changes and the outputs."""
+        """Runs E5: freezes the state, and writes the changes and the outputs."""
         attempt, cached = self._attempt, self._cached
         if cached is None or self.failure is not None:
             return
@@ -196,7 +196,7 @@ class Link:
             self.fail(error)
 
     def _write_changes(self, cached: Cached, storage: CheckpointStorage) -> tuple[StateHandle | None, bytes | None]:
-        """Returns the handle of what changed, and the bytes behind it where these are too few for a file."""
+        """Returns the handle of the changes, and their bytes if these are too few for a file."""
         attempt, plan, codec = self._attempt, self._attempt.plan, self._spec.codec
         cached.operator.snapshot(plan.snapshot_id, plan.epoch)
         attempt.watch.lap("freeze")
@@ -231,11 +231,11 @@ class Link:
         return handle, inlined
 
     def ack(self, event_times: tuple[HighestTime, ...] = (), timings: dict[str, float] | None = None) -> Ack:
-        """Returns what this link did.
+        """Returns the ack of this link.
 
         Args:
             event_times: The largest event times that it has seen.
-            timings: How long the task took, if this link tells of it.
+            timings: How long the task took, if this link reports it.
         """
         operator = self._cached.operator if self._cached is not None else None
         schemas, statistics = (operator.schemas, operator.statistics()) if operator else ((), ())

@@ -1,4 +1,4 @@
-"""`map` between operators: one function, record by record, that lets barriers pass."""
+"""Runs a `map` between operators: calls one function record by record, and lets barriers pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -24,16 +24,16 @@ from state_engine.spark.wire.task_spec import travelling
 class MapRunner:
     """What `mapInArrow` runs for a `map` step.
 
-    What the author's function raises travels as data (`docs/adr/0004-failures-as-data.md`): a map has no ack of its
-    own, so the failure is put into the ack of the subtask in front. Its barriers wait for the last record: no exchange
-    in front of the map has to keep them behind it.
+    An error that the author's function raises travels as data (`docs/adr/0004-failures-as-data.md`). A map has no ack
+    of its own, so the failure is put into the ack of the upstream subtask. The map holds barriers back until the last
+    record has passed, so no exchange before the map has to keep them after it.
 
     Args:
-        function: The author's.
+        function: The author's function.
         input_: Columns of the records.
-        output: Columns of the rows that it makes of them.
-        ours: Columns of ours that stay, `CONTROL` last.
-        uid: The operator whose output it maps, for messages.
+        output: Columns of the rows that the function makes of them.
+        ours: Columns of ours that are kept, `CONTROL` last.
+        uid: The operator that gives the mapped output, for messages.
         alone: Whether no barriers come with the records; a failure is then raised.
     """
 
@@ -44,7 +44,7 @@ class MapRunner:
         output: StructType,
         ours: Sequence[str] = (CONTROL,),
         uid: str = "",
-        alone: bool = False,  # with all others, by position, in a worker
+        alone: bool = False,  # a worker gives all arguments by position, also this one
     ) -> None:
         self._uid = uid
         self._alone = alone
@@ -66,11 +66,11 @@ class MapRunner:
         readers = field_readers(self._input)
         make, writer = row_maker(self._input), OutputWriter("map", self._output)
         failure: _MapFailure | None = None
-        waiting: list[pa.RecordBatch] = []
+        held_marks: list[pa.RecordBatch] = []
         for batch in batches:
             records = is_record(batch)
             if records.false_count:
-                waiting.append(batch.filter(pc.invert(records)))
+                held_marks.append(batch.filter(pc.invert(records)))
                 batch = batch.filter(records)
             if failure is not None or not batch.num_rows:
                 continue
@@ -83,14 +83,14 @@ class MapRunner:
                 failure = error
             else:
                 yield made
-        for marks in waiting:
-            told = marks if failure is None else _failed_marks(marks, failure)
-            yield self._of_ours(told, [pa.nulls(told.num_rows, field.type) for field in schema_of(self._output)])
+        for marks in held_marks:
+            sent = marks if failure is None else _failed_marks(marks, failure)
+            yield self._of_ours(sent, [pa.nulls(sent.num_rows, field.type) for field in schema_of(self._output)])
 
     def _read(self, readers: Sequence[Reader], batch: pa.RecordBatch) -> list[list[Any]]:
         try:
             return [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
-        except BaseException as error:  # of the author's codecs
+        except BaseException as error:  # raised by the author's codecs
             raise self._raised(error, None) from error
 
     def _map(self, rows: Iterable[Any], writer: OutputWriter) -> pa.RecordBatch:
@@ -107,7 +107,7 @@ class MapRunner:
             return writer.write(mapped)
         except OutputValueError as error:
             raise self._mistyped(error) from error
-        except BaseException as error:  # of a row's own methods
+        except BaseException as error:  # raised by a row's own methods
             raise self._raised(error, None, mapped) from error
 
     def _raised(self, error: BaseException, row: Any, data: object = None) -> "_MapFailure":
@@ -116,8 +116,8 @@ class MapRunner:
         return _MapFailure(
             kind="user_function",
             message=sentence(f"{self._place()} raised {cause_line(error, row, data)}"),
-            action="Mend the function, or drop such records by where() in front of it; the epoch was not sealed, and "
-            "the job goes on from the record in front when it is started again.",
+            action="Fix the function, or drop such records by where() before it. The epoch was not sealed: a restarted "
+            "job continues from the end of the epoch before.",
             record=shown(row) if row is not None else "",
             traceback=trace_of(error, None, row, data),
         )
@@ -137,29 +137,29 @@ class MapRunner:
         return f"map({getattr(self._function, '__qualname__', type(self._function).__name__)})"
 
     def _of_ours(self, batch: pa.RecordBatch, columns: Sequence[Any]) -> pa.RecordBatch:
-        """Returns columns of the output with the columns of ours that stand beside them in a batch."""
+        """Returns columns of the output together with our columns of the same rows in `batch`."""
         schema = pa.schema([*schema_of(self._output), *(batch.schema.field(n) for n in self._ours)])
         return pa.RecordBatch.from_arrays([*columns, *(batch.column(n) for n in self._ours)], schema=schema)
 
 
 class _MapFailure(Exception):
-    """The author's function failed; which subtask's output it was given only a barrier says."""
+    """The author's function failed. Only a barrier tells from which subtask its input came."""
 
     def __init__(self, **what: Any) -> None:
         super().__init__(what["message"])
         self.what = what
 
     def by_name(self, uid: str) -> UserFunctionError:
-        """Returns it as an error that a task may raise."""
+        """Returns the failure as an error that a task may raise."""
         record = f" Record: {self.what['record']}." if self.what["record"] else ""
         return UserFunctionError(f"Operator {uid!r}: {self.what['message']}{record}", action=self.what["action"])
 
     def of(self, barrier: Barrier) -> Barrier:
-        """Returns a barrier whose own ack, if it carries one, says what happened. An earlier failure stays."""
+        """Returns a barrier with this failure in its own ack, if it carries that one. An earlier failure stays."""
 
         def failed(ack: Ack) -> Ack:
-            own = (ack.uid, ack.subtask, ack.attempt) == (barrier.uid, barrier.subtask, barrier.attempt)
-            if not own or ack.failure is not None:
+            is_own = (ack.uid, ack.subtask, ack.attempt) == (barrier.uid, barrier.subtask, barrier.attempt)
+            if not is_own or ack.failure is not None:
                 return ack
             return replace(ack, failure=Failure(uid=barrier.uid, subtask=barrier.subtask, **self.what))
 
@@ -167,7 +167,7 @@ class _MapFailure(Exception):
 
 
 def _failed_marks(marks: pa.RecordBatch, failure: _MapFailure) -> pa.RecordBatch:
-    """Lets barriers tell the failure."""
+    """Returns barriers with the failure in their own acks."""
     control = [_failed_mark(mark, failure) for mark in marks.column(CONTROL).to_pylist()]
     index = marks.schema.get_field_index(CONTROL)
     return marks.set_column(index, marks.schema.field(index), pa.array(control, marks.schema.field(index).type))

@@ -1,12 +1,12 @@
 """The Python workers of a host, and the connections by which Spark gives them tasks.
 
-Spark takes any of its idle connections for a task. Where each belongs to one worker, as with Spark's own daemon, a
-subtask comes to another worker again and again, which has to catch up with what the others have sealed, and in the end
-each holds all state. Here the daemon keeps the connections, looks at the first thing that Spark writes for a task, the
-number of its partition, and hands the connection to the worker that has had that partition (`Homes`).
+Spark takes any of its idle connections for a task. With Spark's own daemon each connection belongs to one worker. Then
+a subtask comes to another worker again and again, which has to catch up with what the others have sealed, and in the
+end each worker holds all state. Here the daemon keeps the connections. It looks at the first thing that Spark writes
+for a task, the number of its partition, and hands the connection to the worker that has had that partition (`Homes`).
 
-Spark knows a connection by the process id that it is told when it connects, and asks for that process to be killed if
-the task is cancelled: what is killed is the worker that has the connection then.
+Spark identifies a connection by the process id that it gets when it connects. If a task is cancelled, Spark asks to
+kill that process; the daemon then kills the worker that has the connection at that time.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ class Worker:
 
     Attributes:
         pid: Its process id.
-        channel: Connections go there by their file descriptors, and it says when it is done.
-        serves: The connection whose task it runs.
+        channel: Sends it connections, as file descriptors; the worker reports there when it is done.
+        serves: The connection of the task that it runs.
     """
 
     pid: int
@@ -49,11 +49,11 @@ class Worker:
 
 @dataclass(eq=False)
 class Connection:
-    """What Spark takes for one worker.
+    """A connection, which Spark takes for one worker.
 
     Attributes:
         sock: The connection.
-        pid: What Spark was told.
+        pid: The process id that Spark was given for it.
         server: The worker that runs its task.
     """
 
@@ -63,11 +63,11 @@ class Connection:
 
 
 class WorkerPool:
-    """Serves Spark's connections by workers that it forks.
+    """Serves Spark's connections with workers that it forks.
 
     Args:
         listener: Where Spark connects.
-        control: File descriptor at which Spark names what to kill, and which it closes in the end.
+        control: File descriptor through which Spark names processes to kill, and which it closes in the end.
         work: What a worker does, from its fork to its end: it gets its channel, and returns its exit code.
         grows: Whether there may be more workers than connections.
     """
@@ -89,9 +89,9 @@ class WorkerPool:
             self._tracebacks.mkdir(exist_ok=True)
 
     def serve(self) -> None:
-        """Returns when Spark has closed the control."""
+        """Serves until Spark has closed `control`."""
         while self._control in self._selector.get_map():
-            # One event at a time: what it does may end the subject of the next one.
+            # One event at a time: handling it may remove the worker or connection of the next one.
             for key, _ in self._selector.select()[:1]:
                 key.data()
 
@@ -99,15 +99,15 @@ class WorkerPool:
         self._selector.register(file, selectors.EVENT_READ, do)
 
     def _ask(self) -> None:
-        """Spark wants the worker of a connection killed, or no more of us."""
-        asked = os.read(self._control, _NUMBER.size)
-        while asked and len(asked) < _NUMBER.size:
-            more = os.read(self._control, _NUMBER.size - len(asked))
-            asked = asked + more if more else b""
-        if not asked:
+        """Kills the worker of a connection because Spark asks for it, or ends because Spark has closed `control`."""
+        request = os.read(self._control, _NUMBER.size)
+        while request and len(request) < _NUMBER.size:
+            more = os.read(self._control, _NUMBER.size - len(request))
+            request = request + more if more else b""
+        if not request:
             self._selector.unregister(self._control)
             return
-        [pid] = _NUMBER.unpack(asked)
+        [pid] = _NUMBER.unpack(request)
         for connection in [one for one in self._connections if one.pid == pid]:
             server = connection.server
             if server is None:
@@ -119,14 +119,14 @@ class WorkerPool:
             self._drop(connection)
 
     def _connect(self) -> None:
-        """Spark wants one worker more: it gets a connection, named by a process that no other one is named by."""
+        """Accepts a connection, because Spark wants one more worker; its process id is that of no other connection."""
         sock, _ = self._listener.accept()
-        named = {connection.pid for connection in self._connections}
-        worker = next((worker for worker in self._homes.idle() if worker.pid not in named), None)
+        used_pids = {connection.pid for connection in self._connections}
+        worker = next((worker for worker in self._homes.idle() if worker.pid not in used_pids), None)
         try:
             worker = worker or self._fork(sock)
             sock.sendall(_NUMBER.pack(worker.pid))
-        except OSError as error:  # there can be no process more, or Spark has gone
+        except OSError as error:  # no more processes can be made, or Spark has gone
             traceback.print_exc()
             with sock, contextlib.suppress(OSError):
                 sock.sendall(_NUMBER.pack(-(error.errno or 1)))
@@ -136,7 +136,7 @@ class WorkerPool:
         self._watch(sock, lambda: self._hand_over(connection))
 
     def _hand_over(self, connection: Connection) -> None:
-        """Spark has begun to write a task, or has closed the connection."""
+        """Gives a connection to a worker because Spark writes a task, or ends it because Spark has closed it."""
         try:
             head = connection.sock.recv(_NUMBER.size, socket.MSG_PEEK)
         except ConnectionError:
@@ -152,11 +152,11 @@ class WorkerPool:
         self._homes.begin(partition, worker)
         self._selector.unregister(connection.sock)
         connection.server, worker.serves = worker, connection
-        with contextlib.suppress(OSError):  # it has just died, and its channel says so next
+        with contextlib.suppress(OSError):  # the worker has just died, and its channel reports that next
             socket.send_fds(worker.channel, [_TASK], [connection.sock.fileno()])
 
     def _worker_for(self, partition: int) -> Worker | None:
-        """Returns an idle worker; None if none is, and there can be no process more: that fails one task, not all."""
+        """Returns a worker for a task. None if none is idle and no more can be forked: one task fails, not all."""
         try:
             return self._homes.choose(partition, len(self._connections)) or self._fork()
         except OSError:
@@ -164,41 +164,42 @@ class WorkerPool:
             return next(iter(self._homes.idle()), None)
 
     def _hear(self, worker: Worker) -> None:
-        """A worker is done with its task, or has ended."""
+        """Handles that a worker is done with its task, or has ended."""
         try:
-            told = worker.channel.recv(len(_DONE))
+            message = worker.channel.recv(len(_DONE))
         except ConnectionError:
-            told = b""
+            message = b""
         connection, worker.serves = worker.serves, None
-        if told:
+        if message:
             self._homes.end(worker)
         else:
             self._forget(worker)
         if connection is None:
             return
         connection.server = None
-        if told:
+        if message:
             self._watch(connection.sock, lambda: self._hand_over(connection))
         else:
             self._leave_traceback(worker, connection)
-            self._drop(connection)  # Spark finds the connection closed, as if it had been the worker's own
+            self._drop(connection)  # Spark sees the connection closed, as if it had been the worker's own
 
     def _leave_traceback(self, worker: Worker, connection: Connection) -> None:
-        """Puts what a dying worker wrote where Spark looks for it (`spark.python.worker.faulthandler.enabled`)."""
+        """Moves the traceback of a dead worker to where Spark reads it (`spark.python.worker.faulthandler.enabled`)."""
         if self._tracebacks is not None:
             with contextlib.suppress(OSError):
-                written = self._tracebacks / str(worker.pid)
-                if written.stat().st_size:
-                    written.replace(self._tracebacks.parent / str(connection.pid))
+                traceback_file = self._tracebacks / str(worker.pid)
+                if traceback_file.stat().st_size:
+                    traceback_file.replace(self._tracebacks.parent / str(connection.pid))
 
     def _close(self, connection: Connection) -> None:
-        """Ends an idle connection; the workers end with the last one, as Spark wants it of workers without a task."""
+        """Closes an idle connection; with the last one idle workers end, as Spark wants of workers without a task."""
         self._selector.unregister(connection.sock)
         self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
         self._connections.remove(connection)
-        with contextlib.suppress(OSError):  # also where a process that the author's code has started holds a copy
+        # The shutdown also works if a process that the author's code has started holds a copy.
+        with contextlib.suppress(OSError):
             connection.sock.shutdown(socket.SHUT_RDWR)
         connection.sock.close()
         if not self._connections:
@@ -206,7 +207,7 @@ class WorkerPool:
                 self._forget(worker)
 
     def _forget(self, worker: Worker) -> None:
-        """Lets a worker end, which it does when its channel is closed."""
+        """Ends a worker by closing its channel, and forgets it."""
         self._selector.unregister(worker.channel)
         worker.channel.close()
         self._workers.remove(worker)
@@ -216,28 +217,28 @@ class WorkerPool:
         """Makes a new worker.
 
         Raises:
-            OSError: There can be none.
+            OSError: No process can be made.
         """
-        ours, its = socket.socketpair()
+        pool_end, worker_end = socket.socketpair()
         try:
             pid = os.fork()
         except OSError:
-            ours.close()
-            its.close()
+            pool_end.close()
+            worker_end.close()
             raise
         if not pid:
-            self._begin(its, [ours, *([accepted] if accepted is not None else [])])
-        its.close()
-        worker = Worker(pid, ours)
+            self._begin(worker_end, [pool_end, *([accepted] if accepted is not None else [])])
+        worker_end.close()
+        worker = Worker(pid, pool_end)
         self._workers.add(worker)
         self._homes.add(worker)
-        self._watch(ours, lambda: self._hear(worker))
+        self._watch(pool_end, lambda: self._hear(worker))
         return worker
 
     def _begin(self, channel: socket.socket, others: list[socket.socket]) -> NoReturn:
-        """Begins a worker behind its fork.
+        """Begins a worker after its fork.
 
-        It keeps no descriptor of the daemon's: while a copy is left, nobody sees that the others were closed.
+        It keeps no descriptor of the daemon: while a copy is open, no peer sees that the others were closed.
         """
         code = 1
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -253,9 +254,9 @@ class WorkerPool:
                     *(connection.sock for connection in self._connections),
                 ):
                     sock.close()
-                nothing = os.open(os.devnull, os.O_RDONLY)  # the author's code may read its standard input
-                os.dup2(nothing, self._control)
-                os.close(nothing)
+                empty_input = os.open(os.devnull, os.O_RDONLY)  # the author's code may read its standard input
+                os.dup2(empty_input, self._control)
+                os.close(empty_input)
                 code = self._work(channel)
         except BaseException:
             traceback.print_exc()
@@ -264,7 +265,10 @@ class WorkerPool:
 
 
 def _own_tracebacks() -> Path | None:
-    """Returns where our workers write what they die of: in Spark's folder a file is named by what Spark was told."""
+    """Returns the folder for the tracebacks of dying workers.
+
+    It is not Spark's own folder: there a file has as its name the process id that Spark was given.
+    """
     folder = os.environ.get(_TRACEBACKS)
     return None if folder is None else Path(folder, f"workers-{os.getpid()}")
 
@@ -272,13 +276,13 @@ def _own_tracebacks() -> Path | None:
 def serve_tasks(
     channel: socket.socket, run: Callable[[socket.socket], int], behind: Callable[[], None], *, reuse: bool
 ) -> int:
-    """Runs the tasks of a worker, until there are no more; returns its exit code.
+    """Runs the tasks of a worker, until no more come; returns its exit code.
 
     Args:
-        channel: Connections come there, each with a task in it.
-        run: Runs one; returns other than 0 if the worker is to end.
-        behind: Tidies up behind one, while nobody waits for it.
-        reuse: Whether there is more than one.
+        channel: Brings connections, each with a task in it.
+        run: Runs one task; returns other than 0 if the worker is to end.
+        behind: Tidies up after a task, when nothing waits for the worker.
+        reuse: Whether the worker runs more than one task.
     """
     while True:
         try:
@@ -287,7 +291,7 @@ def serve_tasks(
             return 0
         if not descriptors:
             return 0
-        os.set_inheritable(descriptors[0], False)  # as an accepted one is, but not one that was handed over
+        os.set_inheritable(descriptors[0], False)  # an accepted descriptor is so already, a received one is not
         with socket.socket(fileno=descriptors[0]) as sock:
             code = run(sock)
             if code or not reuse:
@@ -299,7 +303,7 @@ def serve_tasks(
 
 
 def _await_end(sock: socket.socket) -> None:
-    """Waits for Spark to have read what it was told: it closes a connection that is not to be used again."""
+    """Waits until Spark has read the result: it then closes a connection that is not to be used again."""
     with contextlib.suppress(OSError):
         while sock.recv(1024):
             pass

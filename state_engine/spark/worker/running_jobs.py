@@ -1,7 +1,7 @@
-"""Which jobs this driver runs, as their tasks tell it to the workers.
+"""Which jobs this driver runs, as their tasks tell the workers.
 
-A worker keeps the state of a job between epochs, and nothing else tells it that there will be no other: Spark gives it
-tasks, of whatever job. So each task says which jobs run.
+A worker keeps the state of a job between epochs. Spark gives it tasks of any job, and nothing else tells it that a job
+will have no further epoch. So each task carries the list of running jobs.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _decoder = msgspec.json.Decoder(list[JobPlace])
 
 
 class RunningJobs:
-    """The jobs that run, by the incarnation that runs them: one may still be ending while the next has begun."""
+    """The running jobs, by the incarnation that runs them: one may still be ending while the next has begun."""
 
     def __init__(self) -> None:
         self._places: dict[str, JobPlace] = {}
@@ -32,12 +32,12 @@ class RunningJobs:
         self._places.pop(incarnation, None)
 
     def encode(self, plan: EpochPlan) -> str:
-        """Returns what the tasks of an epoch are told: the jobs that run, and in any case its own."""
+        """Returns the text for the tasks of an epoch: the running jobs, and in any case the epoch's own job."""
         return msgspec.json.encode(sorted({*self._places.values(), (plan.root, plan.job)})).decode()
 
 
 def decode_running(told: str | None) -> Iterable[JobPlace] | None:
-    """Returns the jobs that run; None where a task was not told."""
+    """Returns the running jobs; None if a task was not told."""
     return _decoder.decode(told) if told else None
 
 

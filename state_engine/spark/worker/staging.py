@@ -1,4 +1,4 @@
-"""Staged output (E5): what a subtask emits is on disk under a unique name before its ack names it."""
+"""Stages output (E5): what a subtask emits is durable under a unique name before its ack names it."""
 
 import time
 from collections.abc import Mapping
@@ -44,12 +44,12 @@ class Stages:
                 self._batches[output].append(batch.select(batch.schema.names[:-1]) if timed else batch)
 
     def write(self, storage: CheckpointStorage) -> tuple[OutputFile, ...]:
-        """Writes one Parquet file per sink whose output has rows; durable on return."""
+        """Writes one Parquet file per sink that gets rows; durable on return."""
         files = []
         encoded: dict[str, tuple[pa.Buffer, pa.Table]] = {}
         for spec in self._specs:
             batches = self._batches.get(spec.output)
-            if not batches or spec.table == "":  # a discarding sink gets nothing, whatever others read the output
+            if not batches or spec.table == "":  # a discarding sink gets nothing, even if other sinks read the output
                 continue
             if spec.output not in encoded:
                 table = pa.Table.from_batches(batches)

@@ -1,4 +1,4 @@
-"""One subtask in one epoch: E2 to E5, inside a Python worker.
+"""Runs one subtask in one epoch: E2 to E5, inside a Python worker.
 
 It runs one operator, or a chain of them. The function that Spark sends is constant for the life of the query; the
 epoch's plan comes as a local property.
@@ -82,7 +82,7 @@ class Subtask:
         self._own: OperatorPlan = self._plans[head.uid]
         self._handover = tail.handover
         self._event_times = EventTimesSeen(head.uid, self._own.edges)
-        # Operators behind this one may look at the order of its rows; sinks have none.
+        # Downstream operators may look at the order of this one's rows; sinks have no order.
         alone = len(self._specs) == 1 and not self._handover.readers
         self._by_key = RecordsByKey.of(self._specs[0].operator) if alone else None
         self._watch = Stopwatch()
@@ -92,7 +92,7 @@ class Subtask:
         iterator = iter(batches)
         first = next((b for b in iterator if b.num_rows), None)
         if first is None:
-            return  # Spark ran a partition that is no subtask; a missing ack would say so
+            return  # Spark ran a partition that is no subtask; if it were one, its missing ack would fail the epoch
         self._watch.lap("input")
         subtask = subtask_of(self._group_of(first), self._own.parallelism, self._own.max_parallelism)
         attempt = Attempt(RandomIds().new_id(), subtask, self._plan, self._watch, self._crash)
@@ -126,7 +126,7 @@ class Subtask:
         self._crash(CrashPoint.E5_ACKED)
 
     def _group_of(self, batch: pa.RecordBatch) -> int:
-        """Returns the key group of a batch's first row: the subtask's number comes as data."""
+        """Returns the key group of a batch's first row, from which the subtask's number follows."""
         mark = batch.column(CONTROL)[0].as_py()
         if mark is not None:
             return group_of_mark(mark)
@@ -151,7 +151,7 @@ class Subtask:
         return batch.filter(is_record(batch))
 
     def _sees(self, records: pa.RecordBatch, chain: Chain) -> bool:
-        """Notes the event times of records; False if one has none, which fails the epoch."""
+        """Notes the event times of records; returns False if a record has none, which fails the epoch."""
         if EVENT_TIME in records.schema.names:
             try:
                 self._event_times.add(records)
@@ -161,7 +161,7 @@ class Subtask:
         return True
 
     def _handed_on(self, subtask: int, given: Iterator[Outputs]) -> Iterator[pa.RecordBatch]:
-        """Yields what the chain gives to the operators that read it, if there are any."""
+        """Yields the chain's output for the operators that read it, if there are any."""
         places = self._handover.places_of(subtask, self._own.parallelism)
         for outputs in given:
             for output, place in places.items():
@@ -169,7 +169,7 @@ class Subtask:
                     yield self._handover.records(output, outputs[output], place)
 
     def _marks(self, alignment: Alignment, acks: Sequence[Ack]) -> pa.RecordBatch:
-        """The barriers behind the last record: one per downstream subtask, or one to the driver."""
+        """Returns the barriers after the last record: one per downstream subtask, or one to the driver."""
         readers = [self._plans[reader.uid] for reader in self._handover.readers]
         if not readers:
             barriers = barriers_of_chain(alignment, acks, self._plans)
@@ -191,7 +191,7 @@ def _nothing(_: CrashPoint) -> None:
 
 
 def crash_hook(setting: str | None, epoch: int) -> Callable[[CrashPoint], None]:
-    """Returns what a task does at a crash point: nothing, unless a test or the demo asked to end the driver there."""
+    """Returns what a task does at a crash point: nothing, unless a test or the demo has asked to kill the driver."""
     if not setting:
         return _nothing
     kill = KillAt.from_property(setting)

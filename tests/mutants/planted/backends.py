@@ -1,4 +1,4 @@
-"""Bugs in the state backends: what is read, logged, forgotten and kept on disk."""
+"""Bugs in the state backends: what they read, log, forget and keep on disk."""
 
 from mutant import Mutant
 
@@ -15,7 +15,7 @@ MUTANTS = (
         "StoredValueState.update",
         "value if type(value) is self._finished else self._conform(value)",
         "value",
-        "A number of NumPy that a function stores overflows within an epoch, and not across two.",
+        "A NumPy number that a function stores overflows within an epoch, but not across two epochs.",
         ("tests/backends/test_values_of_their_type.py::test_a_value_is_of_its_type_at_once[value-heap]",),
     ),
     Mutant(
@@ -24,7 +24,7 @@ MUTANTS = (
         "Folding._may_stay",
         "return self._still_conforms is not None and self._still_conforms(accumulator)",
         "return self._still_conforms is not None",
-        "A number of NumPy in an accumulator that was changed in place is NumPy's until the epoch ends.",
+        "A NumPy number in an accumulator that was changed in place stays a NumPy number until the epoch ends.",
         ("tests/backends/test_values_of_their_type.py::test_what_an_accumulator_got_is_plain_with_the_next_value",),
     ),
     Mutant(
@@ -33,8 +33,8 @@ MUTANTS = (
         "ValueTable.settle",
         "if not self.stored.reads_alike(overlay.values()):",
         "if self.stored.stamped and not self.stored.reads_alike(overlay.values()):",
-        "A worker that keeps its cache goes on with other values than one that loads the state.",
-        equivalent="What is put is what a load would give; what accumulators got since is copied on its way out.",
+        "A worker that keeps its cache continues with other values than one that loads the state.",
+        equivalent="A value is put as a load would return it; what accumulators got since is copied when it is read.",
     ),
     Mutant(
         "delete-of-an-expired-value-is-not-logged",
@@ -51,7 +51,7 @@ MUTANTS = (
         "CopiedValueState.value",
         "return None if value is None else self._copy(value)",
         "return value",
-        "A function that changes a list which it has read changes state without saying so.",
+        "A function that changes a list which it has read changes the state without an update.",
         (f"{HEAP}::test_value_that_was_handed_out_can_change_without_changing_the_state",),
     ),
     Mutant(
@@ -69,7 +69,7 @@ MUTANTS = (
         "StoredMapState.get",
         "if delta.cleared:",
         "if False:",
-        "After clear() a map still answers for the keys that it had.",
+        "After clear() a map still returns the values of the keys that it had.",
         (f"{HEAP}::test_map_clear_then_put",),
     ),
     Mutant(
@@ -78,7 +78,7 @@ MUTANTS = (
         "ProcessingTimeRules.expired",
         "at + self.milliseconds <= self.time.processing_time",
         "at + self.milliseconds < self.time.processing_time",
-        "A value is still read at the very time at which it expires, and a load drops it.",
+        "A value is still read at exactly the time at which it expires, but a load drops it.",
         ("tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend::test_ttl_elements_keep_their_own_times",),
     ),
     Mutant(
@@ -87,7 +87,7 @@ MUTANTS = (
         "EntryTimers.forget",
         "undone = (self._changes, self._pending)",
         "undone = (self._changes,)",
-        "Timers that an attempt fired are gone although it was not sealed.",
+        "Timers that an attempt fired are gone although the attempt was not sealed.",
         ("tests/backends/test_timers.py::test_what_an_attempt_fired_that_was_not_sealed_fires_again",),
     ),
     Mutant(
@@ -105,7 +105,7 @@ MUTANTS = (
         "_column_hasher",
         "np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, seeds)",
         "hashes",
-        "State of a null key lies in another key group than the one to which Spark sends its records.",
+        "State of a null key is in another key group than the one to which Spark sends its records.",
         ("tests/backends/test_key_codec.py::test_key_groups_of_many_are_those_of_each",),
     ),
     Mutant(
@@ -115,7 +115,7 @@ MUTANTS = (
         "            batch.put(_META, msgspec.msgpack.encode(self.meta))\n            self._db.write(batch, options)",
         "            self._db.write(batch, options)\n"
         "            self._db.put(_META, msgspec.msgpack.encode(self.meta))",
-        "A worker killed between the two writes has the data of an epoch and not its token, and applies it twice.",
+        "A worker killed between the two writes has the data of an epoch but not its token, and applies it twice.",
         (f"{CRASHES}::test_death_before_any_write_leaves_the_epoch_that_the_token_names",),
     ),
     Mutant(
@@ -125,7 +125,7 @@ MUTANTS = (
         "            batch = self._batch(changes)\n            batch.put(_META, msgspec.msgpack.encode(self.meta))\n",
         "            self._db.put(_META, msgspec.msgpack.encode(self.meta))\n"
         "            batch = self._batch(changes)\n",
-        "A worker killed between the two writes has the token of an epoch and not its data: changes are lost.",
+        "A worker killed between the two writes has the token of an epoch but not its data: changes are lost.",
         (f"{CRASHES}::test_death_before_any_write_leaves_the_epoch_that_the_token_names",),
     ),
     Mutant(
@@ -134,7 +134,7 @@ MUTANTS = (
         "Store._remove_nameless",
         "if number_of(cell[0]) not in named:",
         "if False:",
-        "After a power cut a state is loaded under a number that has cells of an earlier load: deleted ones are back.",
+        "After a power cut a state is loaded under a number with cells of an earlier load: deleted ones come back.",
         (
             f"{DATABASE}::test_a_number_is_empty_though_the_machine_died_while_it_was_loaded",
             f"{CRASHES}::test_death_before_any_write_of_a_load_leaves_nothing_that_counts",
@@ -146,7 +146,7 @@ MUTANTS = (
         "may_have_a_hole",
         "len(logs) > 1 and",
         "len(logs) > 9 and",
-        "After a power cut a database stands for the newest manifest, and lacks changes of earlier ones.",
+        "After a power cut a database has the token of the newest manifest, but lacks changes of earlier ones.",
         (f"{DATABASE}::test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_database",),
     ),
     Mutant(
@@ -155,7 +155,7 @@ MUTANTS = (
         "Store.__init__",
         "piece.unlink()",
         "pass",
-        "A file of the database is overwritten under its other name: the cells in it are gone.",
+        "A file of the database is overwritten through its other name: the cells in it are gone.",
         (f"{DATABASE}::test_a_piece_of_a_load_that_a_dead_process_left_is_not_overwritten",),
     ),
     Mutant(
@@ -173,7 +173,7 @@ MUTANTS = (
         "RangeFolder.begin",
         "_copy_part(donor, slot.aside,",
         "_copy_part(donor, slot.folder,",
-        "A worker killed in a rescale leaves all key groups under a valid token: timers of other subtasks fire.",
+        "A worker killed during a rescale leaves all key groups under a valid token: timers of other subtasks fire.",
         (f"{RANGES}::test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing",),
     ),
     Mutant(
@@ -191,7 +191,7 @@ MUTANTS = (
         "Slot.empty",
         "os.rename(self.folder, self.aside)",
         "shutil.rmtree(self.folder)",
-        "A worker killed while it removes a database leaves a part of it, under a token that is believed.",
+        "A worker killed while it removes a database leaves a part of it, under a token that counts as valid.",
         (
             f"{DATABASE}::test_a_database_whose_removal_is_cut_off_is_not_there",
             f"{RANGES}::test_a_range_whose_removal_is_cut_off_has_nothing_and_gives_nothing",
@@ -210,9 +210,9 @@ MUTANTS = (
         "rocksdb-keeps-states-that-were-not-caught-up",
         "state_engine.backends.rocksdb.backend",
         "RocksDBKeyedStateBackend.commit",
-        "store.meta.states = there",
-        "store.meta.states = store.meta.states | there",
-        "A state that no function asked for in some epochs is read as of an old epoch.",
+        "store.meta.states = metas",
+        "store.meta.states = store.meta.states | metas",
+        "A state that no function accessed in some epochs is read as of an old epoch.",
         ("tests/backends/test_rocksdb_epochs.py::test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew",),
     ),
     Mutant(
@@ -221,7 +221,7 @@ MUTANTS = (
         "RocksDBKeyedStateBackend._serves",
         "restored is None or (found.types == self._types(schema.name) and not is_migrated(restored, schema))",
         "restored is None or not is_migrated(restored, schema)",
-        "A database keeps what a field held before it was dropped and came back.",
+        "A field that was dropped and came back has its old values in a database.",
         ("tests/backends/test_rocksdb_epochs.py::test_a_state_that_went_through_other_types_since_is_loaded_anew",),
     ),
     Mutant(
@@ -230,7 +230,7 @@ MUTANTS = (
         "even_pieces",
         "n * base + min(n, longer)",
         "n * base + min(n, longer + 1)",
-        "After a rescale elements of operator state are in no piece, or in two.",
+        "After a rescale elements of operator state are in no piece or in two.",
         ("tests/backends/test_operator_lists.py::test_even_pieces",),
     ),
     Mutant(
@@ -239,7 +239,7 @@ MUTANTS = (
         "OperatorList._rescale",
         "self._removed = others if subtask == 0 else ()",
         "self._removed = ()",
-        "After a second rescale elements of operator state come twice.",
+        "After a second rescale elements of operator state exist twice.",
         ("tests/backends/test_operator_lists.py::test_every_parallelism_has_all_elements_once_in_even_pieces",),
     ),
     Mutant(
@@ -248,7 +248,7 @@ MUTANTS = (
         "MapTable.spelled",
         "return self.base.spelling(entry, user_key)",
         "return user_key",
-        "Whether an entry is shown as 0.0 or -0.0 depends on where epochs are cut.",
+        "Whether an entry's key is 0.0 or -0.0 depends on where epochs are cut.",
         (f"{HEAP}::test_an_entry_keeps_its_first_spelling_until_it_goes",),
     ),
     Mutant(
@@ -257,7 +257,7 @@ MUTANTS = (
         "MapTable.spelled",
         "if delta.entries.get(user_key) is DELETED:",
         "if delta.entries.get(user_key) is None:",
-        "An entry that was removed and put anew is shown as the removed one within an epoch, and otherwise behind it.",
+        "An entry that was removed and put again has the old spelling within one epoch, and the new one across epochs.",
         (f"{HEAP}::test_an_entry_keeps_its_first_spelling_until_it_goes",),
     ),
     Mutant(
@@ -266,7 +266,7 @@ MUTANTS = (
         "TtlSpelledMapState.put_all",
         "whole(dict_value.items())",
         "dict_value.items()",
-        "A map with a time to live keeps what came before the author's code raised StopIteration; the rest is gone.",
+        "A map with a time to live keeps only the entries before the author's code raised StopIteration.",
         ("tests/runtime/test_stop_iterations.py::test_a_map_state_does_not_take_a_part_of_what_it_is_given",),
     ),
     Mutant(
@@ -275,7 +275,7 @@ MUTANTS = (
         "TtlSpelledMapState.put_all",
         "if stamped is not None and self._rules.expired(stamped[1]):",
         "if stamped is None:",
-        "How a user key is shown depends on whether a clean-up met its expired entry.",
+        "The spelling of a user key depends on whether a clean-up has removed its expired entry.",
         (f"{HEAP}::test_an_expired_entry_keeps_no_spelling",),
     ),
     Mutant(
@@ -291,9 +291,9 @@ MUTANTS = (
         "broadcast-state-takes-the-last-spelling",
         "state_engine.backends.broadcast",
         "BroadcastMap.put",
-        "own = spelling_in(self._entries, own)",
+        "conformed = spelling_in(self._entries, conformed)",
         "pass",
-        "A rule in broadcast state is shown by another user key than the one under which it was put.",
+        "A rule in broadcast state has another spelling of its user key than the one with which it was put first.",
         ("tests/backends/test_broadcast_maps.py::test_equal_numbers_are_one_user_key_with_its_first_spelling",),
     ),
     Mutant(
@@ -302,16 +302,16 @@ MUTANTS = (
         "_cleared_first",
         "return coalesce(schema, [rows])",
         "return rows",
-        "A worker that catches up over a list or map that was cleared keeps what was there before.",
+        "A worker that catches up over a list or map that was cleared keeps the elements from before the clear.",
         ("tests/backends/test_deltas.py::test_a_clear_in_the_middle_undoes_what_came_before",),
     ),
     Mutant(
         "a-reset-drops-what-comes-after-it",
         "state_engine.backends.delta",
         "deltas",
-        "        if at < len(ops):\n            yield rows.column(log.KEY_GROUP)[at].as_py()\n",
+        "        if row < len(ops):\n            yield rows.column(log.KEY_GROUP)[row].as_py()\n",
         "",
-        "A state that was written anew as a whole is merged into what it replaces.",
+        "A state that was rewritten as a whole is merged into the state that it replaces.",
         (f"{HEAP}", "tests/backends/test_warm_equals_loaded.py"),
     ),
     Mutant(
@@ -320,7 +320,7 @@ MUTANTS = (
         "ColumnTable.freeze",
         "        self.join()\n        if not self.written:",
         "        if not self.written:",
-        "What a function over batches did in on_timer is not in the log.",
+        "Changes that a function over batches made in on_timer are not in the log.",
         ("tests/backends/test_heap_keeps_the_suite.py::TestHeapBackendByNamespace",),
     ),
     Mutant(
@@ -338,7 +338,7 @@ MUTANTS = (
         "TtlMaps.put_many",
         "if self._table.user_keys.spells is not None:",
         "if False:",
-        "How a user key is shown depends on whether a batch or a record put it.",
+        "The spelling of a user key depends on whether a batch or a record put it.",
         ("tests/backends/test_deltas.py::test_an_expired_entry_keeps_no_spelling_by_columns",),
     ),
     Mutant(
@@ -347,7 +347,7 @@ MUTANTS = (
         "FoldingColumns._since_expired",
         "if not late.any():",
         "if True:",
-        "By event time a late record is counted with what it made expire, by columns alone.",
+        "With a time to live in event time, a late record is added to the value that it made expire, only by columns.",
         ("tests/backends/test_columns.py::test_late_values_that_have_expired_are_not_added",),
     ),
     Mutant(
@@ -356,16 +356,16 @@ MUTANTS = (
         "drop_unused",
         "table.renumber(lambda places: place(keys_of(places), names[namespaces_of(places)]))",
         "pass",
-        "Once many sessions are over, the others have the values of other sessions.",
+        "Once many sessions have ended, the open ones have the values of other sessions.",
         ("tests/backends/test_placed_values.py",),
     ),
     Mutant(
         "a-timer-of-a-run-is-found-in-another",
         "state_engine.backends.stores.timer_runs",
         "_Run._positions_by_time",
-        "np.where(at >= 0, at + first, -1)",
-        "np.where(at >= 0, at, -1)",
-        "A timer that is deleted stays, and another one goes.",
+        "np.where(positions >= 0, positions + first, -1)",
+        "np.where(positions >= 0, positions, -1)",
+        "A timer that is deleted stays, and another one is deleted instead.",
         ("tests/backends/test_timer_runs.py",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Bugs in checkpoints: what retention deletes, what a publish folds, which base is adopted."""
+"""Bugs in checkpoints: which files retention deletes, what a publish folds, which base is adopted."""
 
 from mutant import Mutant
 
@@ -11,7 +11,7 @@ MUTANTS = (
         "_unfinished",
         " if info.modified_ms <= now_ms - HOUR_MS",
         "",
-        "Where locks do not tell, retention removes the file of a put that is under way, which then fails.",
+        "On a file system without locks, retention removes the file of a put in progress, which then fails.",
         ("tests/checkpoint/test_retention_of_unfinished_puts.py::test_what_dead_processes_left_of_their_puts_goes",),
     ),
     Mutant(
@@ -20,7 +20,7 @@ MUTANTS = (
         "raise_floor",
         "storage.put_if_absent(info.path, storage.get(info.path))",
         "pass",
-        "After a power cut a start goes on after a manifest that a savepoint kept, over epochs that were deleted.",
+        "After a power cut a start continues after a manifest that a savepoint kept, over epochs that were deleted.",
         ("tests/epoch/test_floors.py::test_a_floor_that_is_there_is_made_durable",),
     ),
     Mutant(
@@ -36,9 +36,9 @@ MUTANTS = (
         "retention-forgets-the-way-into-an-abandoned-line",
         "state_engine.checkpoint.retention.snapshot",
         "take_snapshot",
-        "left += (*way.left, *way.entered)",
-        "left += way.left",
-        "A restore into an abandoned line finds no manifests that say which output its sinks get again.",
+        "walked += (*way.left, *way.entered)",
+        "walked += way.left",
+        "A restore into an abandoned line does not find the manifests that list the output that its sinks get again.",
         ("tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again",),
     ),
     Mutant(
@@ -47,7 +47,7 @@ MUTANTS = (
         "decide",
         'kind == "output" and holds(facts.entered, generation, epoch)',
         'kind == "output" and holds(facts.way_back[:0], generation, epoch)',
-        "A restore into an abandoned line cannot give its sinks again what they had.",
+        "A restore into an abandoned line cannot give its sinks the output again that they had.",
         ("tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again",),
     ),
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = (
         "_delete",
         "        raise_floor(storage, floor)\n",
         "",
-        "A driver that slept seals an epoch at a number that retention has freed, and nobody ever reads it.",
+        "A driver that slept seals an epoch at a number that retention has freed, and that epoch is never read.",
         (f"{RETENTION}::test_a_zombie_cannot_seal_a_number_that_was_freed",),
     ),
     Mutant(
@@ -101,7 +101,7 @@ MUTANTS = (
         "_delete",
         "(again[path] for path in condemned if path in again)",
         "(r for r in plan.removals if r.path in condemned)",
-        "Files that a savepoint has protected since they were condemned are deleted all the same.",
+        "Files that a savepoint has protected since they were condemned are deleted nevertheless.",
         ("tests/checkpoint/test_retention_and_lines.py::test_a_savepoint_between_planning_and_condemning_is_spared",),
     ),
     Mutant(
@@ -128,7 +128,7 @@ MUTANTS = (
         "ensure_kept",
         "head = look.newest(log) if way else None",
         "head = None",
-        "A savepoint is taken that no restore can go back to: what sinks got since is known to nobody.",
+        "A savepoint is taken that no restore can use: the output that sinks got since is recorded nowhere.",
         (
             "tests/checkpoint/test_retention_and_lines.py"
             "::test_an_epoch_whose_way_back_is_gone_can_be_read_and_neither_pinned_nor_restored",
@@ -144,7 +144,7 @@ MUTANTS = (
         ("tests/checkpoint/test_publish_ends.py::test_what_retention_has_freed_meanwhile_never_becomes_visible",),
     ),
     Mutant(
-        "checkpoint-behind-a-later-generation",
+        "checkpoint-after-a-later-generation",
         "state_engine.checkpoint.attempt",
         "publish",
         "app_id=app_id(sealed.manifest), version=epoch, fence=fence)",
@@ -167,7 +167,7 @@ MUTANTS = (
         "_counts",
         "lease.until is not None and _is_free(root, lease.until)",
         "False",
-        "A restore that stands still right before it is sealed is sealed over files that retention has freed.",
+        "A restore that pauses right before its seal is sealed over files that retention has freed.",
         ("tests/epoch/test_restores_that_take_long.py",),
     ),
     Mutant(
@@ -176,7 +176,7 @@ MUTANTS = (
         "_is_free",
         "return number.epoch > ManifestLog(storage, number.job).floors().get(number.generation, 0)",
         "return True",
-        "The lease of a process that died counts for ever once retention has freed the number that it waits for.",
+        "The lease of a dead process counts for ever once retention has freed the number that it waits for.",
         ("tests/checkpoint/test_leases.py::test_a_lease_that_is_tied_to_a_number_counts_until_that_is_freed",),
     ),
     Mutant(
@@ -185,7 +185,7 @@ MUTANTS = (
         "cut_ranges",
         "ranges.append((start, group - 1))",
         "ranges.append((start, group))",
-        "List elements of a key group at a border are in two files of a checkpoint, and so doubled.",
+        "List elements of a key group at a border are in two files of a checkpoint, so they are doubled.",
         ("tests/checkpoint/test_ranges.py::test_ranges_hold_all_key_groups_and_no_more_rows_than_fit",),
     ),
     Mutant(
@@ -203,7 +203,7 @@ MUTANTS = (
         "_why_full",
         "former.until >= base.epoch",
         "former.until > base.epoch",
-        "A checkpoint lays files of the new type upon a base whose very epoch was the last of the old type.",
+        "A checkpoint adds files of the new type to a base whose epoch was exactly the last one of the old type.",
         ("tests/checkpoint/test_publish_evolution.py::test_only_the_state_that_changed_is_folded_from_scratch",),
     ),
     Mutant(
@@ -221,7 +221,7 @@ MUTANTS = (
         "CheckpointPublisher.next_checkpoint_id",
         "max(self._world.rows.highest_id(), *freed, 0)",
         "max(self._world.rows.highest_id(), 0)",
-        "The id of a checkpoint that was deleted is used again, and functions are told of the wrong one.",
+        "The id of a deleted checkpoint is used again, and functions are notified about the wrong checkpoint.",
         (
             "tests/checkpoint/test_retention_and_lines.py::test_the_id_of_an_unpublished_checkpoint_of_a_deleted_job_is_not_used_again",
         ),

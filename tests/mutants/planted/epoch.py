@@ -1,6 +1,6 @@
 """Bugs in the protocol of an epoch: fencing, debts, forks, acknowledgements, watermarks.
 
-Longer than 500 lines because it is one list, of the room with most of what can lose a row.
+Longer than 500 lines because it is one list, of the room with most of the code that can lose a row.
 """
 
 from mutant import Mutant
@@ -19,7 +19,7 @@ MUTANTS = (
         "_left",
         "replace(operator, left_at=manifest.epoch)",
         "operator",
-        "An operator that comes back releases later goes on with state from before the gap, and nobody is told.",
+        "An operator that comes back after several releases continues with its old state, without an error.",
         (
             "tests/epoch/test_compatibility.py::test_old_state_across_a_gap_is_refused_until_somebody_says_what_becomes_of_it",
         ),
@@ -30,7 +30,7 @@ MUTANTS = (
         "_discarded",
         " if is_back(target, old)}",
         " if old in target.operators}",
-        "A program that says what to discard of an operator that was gone discards its new state at every start.",
+        "A program that discards the old state of an operator that came back discards its new state at every start.",
         ("tests/savepoint/test_state_that_returns.py::test_what_is_asked_for_again_discards_nothing_again",),
     ),
     Mutant(
@@ -39,7 +39,7 @@ MUTANTS = (
         "_operated",
         "known.unwritten and all(ack.changes is None for ack in acks)",
         "known.unwritten",
-        "The state of an operator that is removed is left behind though nobody has allowed it.",
+        "The state of a removed operator is dropped although the start did not allow that.",
         ("tests/epoch/test_compatibility.py::test_an_operator_that_never_wrote_any_state_may_go_and_come_back",),
     ),
     Mutant(
@@ -57,7 +57,7 @@ MUTANTS = (
         "StartUp._finish_fork",
         "if not successor.reset_processing_time:",
         "if not request.reset_processing_time:",
-        "A start that finishes a restore of another one begins its generation with the wrong clock's time.",
+        "A start that finishes the restore of another start begins the generation with the wrong clock's time.",
         ("tests/epoch/test_clocks_that_are_set.py::test_another_start_finishes_such_a_restore_as_it_was_asked_for",),
     ),
     Mutant(
@@ -75,16 +75,16 @@ MUTANTS = (
         "EpochDriver.check_owner",
         "is_next and other.incarnation != head.incarnation",
         "is_next",
-        "A driver ends itself by an epoch that it has sealed.",
+        "A driver ends itself because of an epoch that it has sealed itself.",
         ("tests/spark/test_fence_watch.py::test_what_this_driver_has_sealed_meanwhile_is_no_other_driver",),
     ),
     Mutant(
         "another-drivers-manifest-counts-as-mine",
         "state_engine.epoch.seal",
         "seal",
-        "mine = stored.hash == own and stored.manifest.incarnation == manifest.incarnation",
+        "mine = stored.hash == expected_hash and stored.manifest.incarnation == manifest.incarnation",
         "mine = stored.manifest.epoch == manifest.epoch",
-        "Two drivers seal the same epoch: each believes that its own rows are in it, and those of one are lost.",
+        "Two drivers seal the same epoch. Each treats it as its own, and the rows of one driver are lost.",
         ("tests/epoch/test_fencing.py::test_a_second_driver_takes_over_and_the_first_is_fenced",),
     ),
     Mutant(
@@ -120,7 +120,7 @@ MUTANTS = (
         "EpochDriver._plan",
         "max(self._clock.now_ms(), head.processing_time)",
         "self._clock.now_ms()",
-        "A clock that is set back makes timers and times to live of later epochs run before those of earlier ones.",
+        "After a clock is set back, timers and times to live of later epochs run before those of earlier ones.",
         ("tests/epoch/test_crash_points.py::test_a_crash_at_every_point_changes_no_result",),
     ),
     Mutant(
@@ -129,7 +129,7 @@ MUTANTS = (
         "owed",
         " or head.manifest.restored is not None",
         "",
-        "A start after a restore of key groups does not commit the output that the epoch before it still owes.",
+        "A start after a restore of key groups does not commit the output that the epoch before the restore still owes.",
         ("tests/epoch/test_restored_groups.py",),
     ),
     Mutant(
@@ -138,7 +138,7 @@ MUTANTS = (
         "owed_by_target",
         "debt.manifest.epoch > target.manifest.epoch",
         "debt.manifest.epoch >= target.manifest.epoch",
-        "A restore to the newest epoch drops the output that this very epoch still owes.",
+        "A restore to the newest epoch drops the output that this epoch still owes.",
         ("tests/epoch/test_forks.py::test_output_owed_by_the_target_is_committed_and_that_of_later_epochs_is_not",),
     ),
     Mutant(
@@ -147,7 +147,7 @@ MUTANTS = (
         "fence",
         "head.manifest.incarnation_number < me.number",
         "head.manifest.incarnation_number <= me.number",
-        "Of two drivers that start at the same time both go on, the second over the claim of the first.",
+        "Two drivers that start at the same time both continue, the second one over the claim of the first.",
         ("tests/epoch/test_fencing.py::test_of_two_starts_at_the_same_time_one_goes",),
     ),
     Mutant(
@@ -183,7 +183,7 @@ MUTANTS = (
         "check",
         "    check_windows(request, target)\n",
         "",
-        "Sessions in place of windows of time begin without a word, and what is open of those is lost.",
+        "Sessions replace time windows without an error, and the open time windows are lost.",
         ("tests/epoch/test_compatibility.py::test_other_windows_are_refused_once_there_is_state",),
     ),
     Mutant(
@@ -192,7 +192,7 @@ MUTANTS = (
         "planned_epoch",
         "        windows=plan.windows,\n",
         "",
-        "A start cannot compare its windows with those that are open: no manifest says which these are.",
+        "A start cannot compare its windows with the open ones, because no manifest records those.",
         ("tests/epoch/test_compatibility.py::test_other_windows_are_refused_once_there_is_state",),
     ),
     Mutant(
@@ -201,7 +201,7 @@ MUTANTS = (
         "StartUp._finish_fork",
         "keep_output = successor.keep_output or request.keep_output",
         "keep_output = request.keep_output",
-        "A start that finishes a restore with keep_output removes the output that was to be kept.",
+        "A start that finishes a restore with keep_output removes the output that it must keep.",
         ("tests/epoch/test_forks.py::test_a_restore_that_keeps_output_keeps_it_whoever_finishes_it",),
     ),
     Mutant(
@@ -210,7 +210,7 @@ MUTANTS = (
         "newer_base",
         "if found is None or not contains(lineage, found.generation, found.epoch):",
         "if found is None:",
-        "After a restore the job adopts a base of the epochs that it left, and reads their state.",
+        "After a restore the job adopts a base of the abandoned epochs, and reads their state.",
         ("tests/epoch/test_driver.py::test_a_base_is_adopted_by_the_next_manifest_but_never_one_of_abandoned_epochs",),
     ),
     Mutant(
@@ -219,7 +219,7 @@ MUTANTS = (
         "still",
         "sources=tuple(SourcePosition(offset=position.offset) for position in manifest.sources),",
         "sources=manifest.sources,",
-        "A claim or an idle epoch names the source files of the epoch before once more.",
+        "A claim or an idle epoch names the source files of the epoch before again.",
         ("tests/epoch/test_driver.py::test_idle_epochs_keep_positions_and_bring_no_new_files",),
     ),
     Mutant(
@@ -237,29 +237,29 @@ MUTANTS = (
         "_check",
         "if stored.hash != successor.manifest.predecessor:",
         "if not stored.hash:",
-        "What a late driver left at a freed number is taken for the job's epoch: a restore moves the wrong files.",
+        "A late driver's manifest at a freed number is treated as the job's epoch: a restore moves the wrong files.",
         (f"{LINES}::test_a_manifest_at_a_freed_number_to_which_no_hash_leads_is_not_restored",),
     ),
     Mutant(
-        "floors-are-read-behind-the-head",
+        "floors-are-read-after-the-head",
         "state_engine.epoch.start",
         "StartUp.run",
         "            standings, floors = self._sinks.standings(), self._log.floors()\n"
         "            head = look.newest(self._log)\n",
         "            standings, head = self._sinks.standings(), look.newest(self._log)\n"
         "            floors = self._log.floors()\n",
-        "A start that stood still takes a job that has gone on for an empty one, and begins it anew.",
+        "A start that paused treats a job that has continued meanwhile as an empty one, and begins it from scratch.",
         ("tests/epoch/test_slow_starts.py",),
     ),
     Mutant(
-        "tables-are-asked-behind-the-log",
+        "tables-are-read-after-the-log",
         "state_engine.epoch.start",
         "StartUp.run",
         "            standings, floors = self._sinks.standings(), self._log.floors()\n"
         "            head = look.newest(self._log)\n",
         "            floors, head = self._log.floors(), look.newest(self._log)\n"
         "            standings = self._sinks.standings()\n",
-        "A start beside a driver that lives takes its sinks for those of another log, or adopts them.",
+        "A start beside a running driver treats its sinks as those of another log, or adopts them.",
         (f"{AHEAD}::test_a_driver_that_lives_is_never_ahead_of_its_log",),
     ),
     Mutant(
@@ -268,7 +268,7 @@ MUTANTS = (
         "seal",
         "            except NotFoundError:\n                continue",
         "            except NotFoundError:\n                break",
-        "A put that failed without effect is given up at once, and the driver dies although it owns the job.",
+        "A put that failed without effect is not repeated, and the driver dies although it owns the job.",
         ("tests/epoch/test_fencing.py::test_the_driver_finds_out_what_became_of_its_put",),
     ),
     Mutant(
@@ -282,12 +282,12 @@ MUTANTS = (
         (f"{TABLE_SINK}::test_the_fence_moves_where_no_file_does",),
     ),
     Mutant(
-        "files-to-remove-need-not-be-there",
+        "files-to-remove-need-not-exist",
         "state_engine.epoch.table_sink",
         "TableSink._check_move",
         "if o.path not in files]",
         "if not o.path]",
-        "A restore leaves rows in a sink that somebody compacts at the same time, and the replay doubles them.",
+        "A restore leaves rows in a sink that another process compacts at the same time, and the replay doubles them.",
         (f"{TABLE_SINK}",),
     ),
     Mutant(
@@ -297,7 +297,7 @@ MUTANTS = (
         "        def commit(table: TableVersion) -> None:\n            move = self._move(way, table, verified)",
         "        decided = self._move(way, self._opened(), verified)\n\n"
         "        def commit(table: TableVersion) -> None:\n            move = decided",
-        "The living driver commits its last epoch while a restore moves files: its rows stay, and come again.",
+        "The running driver commits its last epoch while a restore moves files: its rows stay, and come again.",
         (f"{TABLE_SINK}::test_a_restore_takes_away_what_a_living_driver_commits_meanwhile",),
     ),
     Mutant(
@@ -306,7 +306,7 @@ MUTANTS = (
         "TableSink.commit.commit",
         "            self._check_fits(table)\n",
         "",
-        "The owner changes a column's type while the stream runs, and what is written then is read as nulls.",
+        "The owner changes a column's type while the stream runs, and rows that are written after it are read as nulls.",
         (f"{TABLE_SINK}::test_a_change_that_comes_between_look_and_commit_is_seen",),
     ),
     Mutant(
@@ -342,8 +342,8 @@ MUTANTS = (
         "a-fence-above-the-log-is-no-matter",
         "state_engine.epoch.sink_standing",
         "strange",
-        "one.fence > newest or one.birth not in (None, mine)",
-        "one.birth not in (None, mine)",
+        "one.fence > newest or one.birth not in (None, log_birth)",
+        "one.birth not in (None, log_birth)",
         "A root that was restored from an older backup goes on, and its sinks ignore the output of its next epochs.",
         (f"{AHEAD}::test_an_older_root_is_refused_and_goes_on_behind_the_table_once_it_is_adopted",),
     ),
@@ -351,18 +351,18 @@ MUTANTS = (
         "tables-of-another-log-are-taken-for-its-own",
         "state_engine.epoch.sink_standing",
         "strange",
-        "one.fence > newest or one.birth not in (None, mine)",
+        "one.fence > newest or one.birth not in (None, log_birth)",
         "one.fence > newest",
-        "A job under another root is further than the table that it shares, and takes over from there.",
+        "A job under another root has more epochs than the table that it shares, and takes the table over.",
         (f"{AHEAD}::test_another_log_is_told_even_if_it_is_further_than_the_table",),
     ),
     Mutant(
-        "a-commit-does-not-ask-whose-table-it-is",
+        "a-commit-does-not-check-the-birth-id",
         "state_engine.epoch.table_sink",
         "TableSink.commit",
         "commit_once(self._table.path, self._open,",
         "commit_once(self._table.path, self._table.open,",
-        "Two roots that start at once write one table, and the later one loses the epochs that the other had first.",
+        "Two roots that start at the same time write one table. The later one loses epochs that the other wrote first.",
         (f"{AHEAD}::test_two_roots_that_are_started_at_once_do_not_share_a_table",),
     ),
     Mutant(
@@ -371,7 +371,7 @@ MUTANTS = (
         "_behind",
         "*(transaction_place(one.fence)[0] for one in strange)",
         "",
-        "After adoption the job begins at numbers that the table has, and its output is taken for what is there.",
+        "After adoption the job begins at numbers that the table already has, so the table ignores its output.",
         (f"{AHEAD}::test_after_adoption_all_rows_stay_and_all_new_ones_come",),
     ),
     Mutant(
@@ -380,7 +380,7 @@ MUTANTS = (
         "StartUp._close",
         "adopt_sinks=bool(strange),",
         "adopt_sinks=False,",
-        "The start behind one that died while it adopted sinks is refused, though the generation is decided.",
+        "A start died while it adopted sinks. The next start is refused, although the generation is decided.",
         (f"{AHEAD}::test_whoever_comes_finishes_the_adoption_of_another_logs_table",),
     ),
     Mutant(
@@ -389,7 +389,7 @@ MUTANTS = (
         "_overtaken",
         ">= successor.generation",
         "< 0",
-        "Adoption ends in a generation that the table has left, and the output of every epoch is ignored.",
+        "Adoption ends in a generation that the table has left, and the table ignores the output of every epoch.",
         (f"{ADOPTED}::test_a_generation_that_tables_have_left_is_passed_over",),
     ),
     Mutant(
@@ -398,7 +398,7 @@ MUTANTS = (
         "TableSink.adopt.commit",
         "added=self._added(owed) if lacks else ()",
         "added=()",
-        "A sealed epoch whose commit a table of another log refused is in no table once that is adopted.",
+        "A table of another log refused the commit of a sealed epoch. Once adopted, it still lacks that epoch.",
         (f"{ADOPTED}::test_what_a_table_refused_is_there_once_it_is_adopted",),
     ),
     Mutant(
@@ -407,7 +407,7 @@ MUTANTS = (
         "TableSink._committed",
         "return outputs if got and table.transaction_version(self._left_out_id(*place)) is None else []",
         "return outputs if got else []",
-        "No restore goes behind an epoch whose output was left out.",
+        "No restore can go back past an epoch whose output was left out.",
         (f"{ADOPTED}::test_a_restore_behind_what_was_left_out_misses_nothing",),
     ),
     Mutant(
@@ -423,9 +423,9 @@ MUTANTS = (
         "cache-follows-any-manifest",
         "state_engine.epoch.follow",
         "steps_since",
-        "if found.hash != current.manifest.predecessor:",
-        "if not found.hash:",
-        "A worker catches up over a manifest that was exchanged, and goes on with another state than the log has.",
+        "if previous.hash != current.manifest.predecessor:",
+        "if not previous.hash:",
+        "A worker catches up over a manifest that was replaced, and continues with another state than the log has.",
         (f"{FOLLOW}::test_a_manifest_that_a_worker_read_before_the_root_was_put_back_is_not_followed",),
     ),
     Mutant(
@@ -434,25 +434,25 @@ MUTANTS = (
         "steps_to_take",
         "attempt_of(steps[0], own, subtask) == pending",
         "attempt_of(steps[0], own, subtask) is not None",
-        "A worker whose attempt was not sealed keeps its own changes in place of those of the sealed attempt.",
+        "A worker whose attempt was not sealed keeps its own changes instead of those of the sealed attempt.",
         (f"{FOLLOW}",),
     ),
     Mutant(
-        "an-option-that-nobody-knows-changes-freely",
+        "an-unknown-option-changes-freely",
         "state_engine.epoch.source_options",
         "class_of",
         "next(beginnings, OptionClass.ASK)",
         "next(beginnings, OptionClass.FREE)",
-        "A changed option of a source that decides which records come goes unnoticed, and rows are lost or doubled.",
+        "A source option that decides which records come changes unnoticed, and rows are lost or doubled.",
         (f"{CHANGED}::test_each_option_has_a_class_and_one_that_nobody_knows_has_to_be_allowed",),
     ),
     Mutant(
-        "whoever-allows-a-change-allows-every-one",
+        "one-permission-is-for-all-changes",
         "state_engine.epoch.source_changes",
         "check_changes",
         "if one.never or one.source not in allowed]",
         "if one.source not in allowed]",
-        "A permission also lets a position of one format, or of an exchanged source, be used for another.",
+        "With a permission, a position of one format, or of another source in the order, is used for a source.",
         (
             f"{CHANGED}::test_another_format_may_not_be_allowed",
             f"{CHANGED}::test_sources_in_another_order_may_not_be_allowed",
@@ -464,7 +464,7 @@ MUTANTS = (
         "check_changes",
         "one.source not in allowed",
         "not allowed",
-        "Who allows one source to change also allows what nobody has looked at.",
+        "A permission for one source also allows changes of other sources, which the user has not reviewed.",
         (f"{CHANGED}::test_only_the_sources_that_were_named_may_change",),
     ),
     Mutant(
@@ -473,7 +473,7 @@ MUTANTS = (
         "carried",
         "replace(new, former=_former(old, new))",
         "replace(new, former=old.former)",
-        "A folder that moved is read again from its beginning, and every record counts twice.",
+        "A moved folder is read again from its beginning, and every record counts twice.",
         (f"{CHANGED}::test_a_file_source_remembers_where_it_was",),
     ),
     Mutant(
@@ -482,7 +482,7 @@ MUTANTS = (
         "StartUp._close",
         "allow_changed_sources=request.allow_changed_sources,",
         "allow_changed_sources=(),",
-        "A restore with changed sources that dies behind its closing manifest can be finished by no restart.",
+        "A restore with changed sources that dies after its closing manifest cannot be finished by any restart.",
         (f"{CHANGED}::test_a_restore_is_finished_with_what_it_was_allowed_by_whoever_starts_next",),
     ),
     Mutant(
@@ -491,7 +491,7 @@ MUTANTS = (
         "shown",
         "if _SECRET.search(option) or _CONNECTION.search(option):",
         "if _SECRET.search(option):",
-        "The error of a changed source shows a connection string, and with it a key.",
+        "The error of a changed source shows a connection string, which contains a key.",
         (f"{CHANGED}::test_secrets_are_neither_recorded_nor_shown",),
     ),
     Mutant(
@@ -500,16 +500,16 @@ MUTANTS = (
         "check",
         "    check_unread(request, target)\n",
         "",
-        "A start that was told to be strict goes on although a field is lost, and the next write loses its values.",
+        "A strict start continues although a field is lost, and the next write loses the field's values.",
         ("tests/epoch/test_unread.py::test_a_strict_start_is_refused_and_writes_nothing",),
     ),
     Mutant(
         "states-are-told-by-name-alone",
         "state_engine.epoch.unread",
         "_unread",
-        "if fields := dropped_fields(schema, found):",
+        "if fields := dropped_fields(schema, schema_now):",
         "if fields := ():",
-        "A field without an alias is gone with the next write, and nobody is told.",
+        "A field without an alias is lost with the next write, without a warning.",
         ("tests/epoch/test_unread.py::test_fields_that_the_type_has_no_more_are_named_by_path",),
     ),
     Mutant(
@@ -518,7 +518,7 @@ MUTANTS = (
         "strange",
         " or _brought_no_output(log, head, one.fence)",
         "",
-        "A root that is older than its table is compacted, takes the table's numbers, and output comes twice.",
+        "A root older than its table is compacted. Its epochs take the table's numbers, and output comes twice.",
         ("tests/epoch/test_sinks_ahead.py::test_a_root_that_was_put_back_is_still_found_behind_a_compaction",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Bugs in the log: what rows of operations leave of a state, which rows a file gives, which epoch follows which."""
+"""Bugs in the log: which state a fold leaves, which rows are read from a file, which epoch follows which."""
 
 from mutant import Mutant
 
@@ -18,7 +18,7 @@ MUTANTS = (
         "_Log.alive",
         "np.logical_and(self.rank > self.reset, self.rank > self.clear)",
         "self.rank > self.clear",
-        "After a restore of key groups the old entries of these groups are still there.",
+        "After a restore of key groups the old entries of these groups still exist.",
         ("tests/log/test_fold_examples.py::test_a_reset_drops_what_came_before_in_its_group",),
     ),
     Mutant(
@@ -36,7 +36,7 @@ MUTANTS = (
         "_order",
         "width = int(seq.max()) + 1",
         "width = int(seq.max())",
-        "The last write of an epoch and the first of the next change places, so an older value wins.",
+        "The last write of an epoch and the first write of the next one are swapped, so an older value wins.",
         ("tests/log/test_fold_examples.py::test_lists_keep_their_order_over_epochs_and_keys",),
     ),
     Mutant(
@@ -61,8 +61,8 @@ MUTANTS = (
         "section-without-its-checksum",
         "state_engine.log.change_file",
         "decode_section",
-        "if section.checksum and (found := checksum_of(data)) != section.checksum:",
-        "if not section.checksum and (found := checksum_of(data)) != section.checksum:",
+        "if section.checksum and (actual := checksum_of(data)) != section.checksum:",
+        "if not section.checksum and (actual := checksum_of(data)) != section.checksum:",
         "A flipped bit in a change file becomes another value of a state.",
         ("tests/log/test_change_file.py::test_a_damaged_section_is_named",),
     ),
@@ -99,7 +99,7 @@ MUTANTS = (
         "one_spelling",
         "pc.add(column, pa.scalar(0.0, column.type))",
         "pc.add(column, pa.scalar(-0.0, column.type))",
-        "-0.0 and 0.0 are two entries in the log and one in the running job.",
+        "-0.0 and 0.0 are two entries in the log but one in the running job.",
         ("tests/log/test_fold_examples.py::test_equal_rows_have_equal_numbers",),
     ),
     Mutant(

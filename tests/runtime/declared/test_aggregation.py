@@ -117,7 +117,7 @@ def test_a_sum_that_outgrows_its_type_stops_the_job_and_changes_nothing(columns,
     with harness({"r": Aggregate.sum("v")}, columns) as one:
         if not together:
             one.process_elements([("a", values[0])])
-        with pytest.raises(UserFunctionError, match="cast the column in front"):
+        with pytest.raises(UserFunctionError, match="cast the column first"):
             one.process_elements([("a", value) for value in (values if together else values[1:])])
 
 

@@ -319,7 +319,7 @@ def test_a_changelog_of_a_changelog_of_the_newest_records():
 ], ids=str)  # fmt: skip
 def test_refuses_what_cannot_be_taken_back(aggregate):
     columns = parse_columns_ddl("k string, v bigint, d double, op string")
-    with pytest.raises(JobDefinitionError, match="it takes nothing back"):
+    with pytest.raises(JobDefinitionError, match="it cannot retract records"):
         ChangelogAggregation(["k"], {"r": aggregate}, columns, retract=True)
 
 

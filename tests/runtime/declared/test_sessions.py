@@ -250,7 +250,7 @@ def test_sessions_of_all_records():
 def test_sessions_that_python_cannot_read_are_named(at):
     with (
         sessions(1) as one,
-        pytest.raises(UserFunctionError, match=f"event time is {at} ms: its windows have no bounds that a timestamp"),
+        pytest.raises(UserFunctionError, match=f"event time is {at} ms: its windows have bounds outside the range"),
     ):
         one.process_elements([("a", 1), ("a", 1)], [5, at])
 
