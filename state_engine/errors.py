@@ -90,13 +90,14 @@ class LakestateError(Exception):
         return f"{self.message} What to do: {self.action}" if self.action else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.action, self.operator, self.key)
+        return rebuilt, (type(self), self.message, self.action, self.operator, self.key)
 
 
-def _rebuild(kind: type[LakestateError], message: str, action: str, operator: str, key: str) -> LakestateError:
-    rebuilt = kind(message, action=action)
-    rebuilt.operator, rebuilt.key = operator, key
-    return rebuilt
+def rebuilt(kind: type[LakestateError], message: str, action: str, operator: str, key: str) -> LakestateError:
+    """Returns an error of a class from its fields, as another process sent them."""
+    error = kind(message, action=action)
+    error.operator, error.key = operator, key
+    return error
 
 
 class JobDefinitionError(LakestateError):

@@ -488,7 +488,9 @@ def test_a_map_between_operators_does_not_lose_records() -> None:
 
 def test_a_computed_key_does_not_lose_records() -> None:
     rows = pa.RecordBatch.from_pydict({"k": [k for k, _ in RECORDS], "n": [n for _, n in RECORDS]})
-    runner = ComputedRunner(lambda record: (1,), columns_type(Checked, "the test"), columns_type("c bigint", "the key"))
+    runner = ComputedRunner(
+        lambda record: (1,), columns_type(Checked, "the test"), columns_type("c bigint", "the key"), "in"
+    )
     with pytest.raises(UserFunctionError, match="Checked raised StopIteration"):
         list(runner([rows]))
 

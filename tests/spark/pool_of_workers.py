@@ -2,7 +2,6 @@
 
 import os
 import resource
-import signal
 import socket
 import sys
 import time
@@ -46,7 +45,6 @@ def main() -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as the daemon does
     if len(sys.argv) > 4:
         number = int(sys.argv[4])
         resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))

@@ -65,10 +65,12 @@ def test_a_module_that_the_workers_lack_is_named_with_the_operator(
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     error = failure(spark, tmp_path, "lacks", Lacking())
     assert type(error).__name__ == "UserFunctionError"
+    assert error.operator == "count"
+    assert error.action.startswith("Give the workers the modules")
     assert "The function of operator 'count' cannot be loaded by a worker" in error.message
     assert "ModuleNotFoundError: No module named 'lakestate_no_such_module'" in error.message
 
 
 def test_a_worker_that_dies_is_told(spark: Any, tmp_path: Path) -> None:
     message = failure(spark, tmp_path, "dies", Dying()).message
-    assert "with the operators 'count': A Python worker process died." in message
+    assert "with the operators 'count': A Python worker process died. It was killed by SIGKILL" in message

@@ -21,7 +21,7 @@ def batch(**columns: list[Any]) -> pa.RecordBatch:
 
 
 def test_computed_columns_stand_between_the_authors_and_ours() -> None:
-    runner = ComputedRunner(lambda row: (row.n % 2,), ROWS, KEY)
+    runner = ComputedRunner(lambda row: (row.n % 2,), ROWS, KEY, "in")
     [made] = runner([batch(word=["a", "b"], n=[3, 4], __ls_time=[7, 8])])
     assert made.schema.names == ["word", "n", "key", "__ls_time"]
     assert made.to_pydict() == {"word": ["a", "b"], "n": [3, 4], "key": [1, 0], "__ls_time": [7, 8]}
@@ -29,13 +29,13 @@ def test_computed_columns_stand_between_the_authors_and_ours() -> None:
 
 def test_an_empty_batch_has_the_columns_too() -> None:
     empty = pa.RecordBatch.from_pydict({"word": pa.array([], pa.string()), "n": pa.array([], pa.int64())})
-    [made] = ComputedRunner(lambda row: (row.n % 2,), ROWS, KEY)([empty])
+    [made] = ComputedRunner(lambda row: (row.n % 2,), ROWS, KEY, "in")([empty])
     assert (made.schema.names, made.num_rows) == (["word", "n", "key"], 0)
 
 
 def test_a_computed_value_of_another_type_is_named() -> None:
     with pytest.raises(UserFunctionError, match=r"'key'.*'a'"):
-        list(ComputedRunner(lambda row: (row.word,), ROWS, KEY)([batch(word=["a"], n=[3])]))
+        list(ComputedRunner(lambda row: (row.word,), ROWS, KEY, "in")([batch(word=["a"], n=[3])]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Spark's text of a failure is long, and its cause is in the middle: what is told is the cause. No JVM."""
 
 import pickle
+import signal
+import traceback
 from typing import Any
 
 import pytest
@@ -8,11 +10,12 @@ from pyspark import cloudpickle
 
 from state_engine.api.output_tag import columns_type
 from state_engine.causes import HIDDEN, records_shown
-from state_engine.errors import UserFunctionError
+from state_engine.errors import CorruptionError, EpochError, LakestateError, UserFunctionError
 from state_engine.serialization.copies import RowCopies
 from state_engine.spark.graph.computed import ComputedRunner
 from state_engine.spark.graph.timing import AssignerRunner
-from state_engine.spark.wire.failures import told_by
+from state_engine.spark.wire.exits import exit_line
+from state_engine.spark.wire.failures import reporting_failures, told_by
 from state_engine.spark.wire.task_spec import loaded, unpack
 from state_engine.spark.worker.map_runner import MapRunner
 
@@ -72,8 +75,48 @@ def test_a_cause_of_any_length_keeps_its_class_and_its_end() -> None:
 
 
 def test_a_named_error_of_a_task_stays_what_it_is() -> None:
-    raised = "state_engine.errors.UserFunctionError: Operator 'total' failed. What to do: Mend it."
-    assert told_by(of_python(raised)) == ("Operator 'total' failed. What to do: Mend it.", UserFunctionError)
+    named = UserFunctionError("Operator 'total' failed.", action="Mend it.", operator="total", key="'a'")
+    told = told_by(of_python(trace_of_task(named)))
+    error = told.as_error("A task failed", otherwise=EpochError, action="Look at the log.")
+    assert told.cause == "Operator 'total' failed."
+    assert type(error) is UserFunctionError
+    assert facts(error) == ("A task failed: Operator 'total' failed.", "Mend it.", "total", "'a'")
+
+
+def test_a_named_error_keeps_a_message_of_several_lines_and_text_that_looks_like_an_action() -> None:
+    named = CorruptionError("Two lines:\nthe file says ' What to do: nothing'.", action='Restore "it".')
+    error = told_by(of_python(trace_of_task(named))).as_error("It failed", otherwise=EpochError, action="")
+    assert facts(error) == ("It failed: Two lines:\nthe file says ' What to do: nothing'.", 'Restore "it".', "", "")
+
+
+def test_of_several_named_errors_the_last_one_counts() -> None:
+    first, last = UserFunctionError("the first"), CorruptionError("the last")
+    told = told_by(of_python(f"{trace_of_task(first)}\nDuring handling of it:\n\n{trace_of_task(last)}"))
+    assert type(told.error) is CorruptionError
+
+
+@pytest.mark.parametrize("line", ["lakestate error: {}", 'lakestate error: {"type":"int","message":"x"}'])
+def test_a_line_that_only_looks_like_an_error_of_ours_is_passed_over(line: str) -> None:
+    assert told_by(of_python(f"ValueError: the cause\n{line}")).error is None
+
+
+def trace_of_task(error: LakestateError) -> str:
+    """Returns the end of the traceback that a worker sends."""
+    try:
+        with reporting_failures():
+            raise error
+    except LakestateError as raised:
+        return "".join(traceback.format_exception_only(raised))
+
+
+def facts(error: LakestateError) -> tuple[str, str, str, str]:
+    return error.message, error.action, error.operator, error.key
+
+
+def test_what_is_no_named_error_is_quoted_in_another_one() -> None:
+    error = told_by(of_python("ValueError: odd")).as_error("It failed", otherwise=EpochError, action="Look.")
+    assert type(error) is EpochError
+    assert facts(error) == ("It failed: ValueError: odd.", "Look.", "", "")
 
 
 @pytest.mark.parametrize(
@@ -82,11 +125,28 @@ def test_a_named_error_of_a_task_stays_what_it_is() -> None:
         (
             "SparkException: Python worker exited unexpectedly (crashed): Fatal Python error: Segmentation fault\n\n"
             "Current thread 0x1 (most recent call first):",
-            "A Python worker process died. Fatal Python error: Segmentation fault",
+            "A Python worker process died. Fatal Python error: Segmentation fault.",
+        ),
+        (
+            "SparkException: Python worker exited unexpectedly (crashed): Fatal Python error: Segmentation fault\n\n"
+            f"Current thread 0x1 (most recent call first):\n{exit_line(17, -signal.SIGSEGV)}\n",
+            "A Python worker process died. Fatal Python error: Segmentation fault. It was killed by SIGSEGV.",
+        ),
+        (
+            f"SparkException: Python worker exited unexpectedly (crashed): {exit_line(17, -signal.SIGKILL)}\n",
+            "A Python worker process died. It was killed by SIGKILL (Linux does that when memory runs out).",
+        ),
+        (
+            f"SparkException: Python worker exited unexpectedly (crashed): {exit_line(17, 3)}\n",
+            "A Python worker process died. It exited with code 3.",
+        ),
+        (
+            f"SparkException: Python worker exited unexpectedly (crashed): {exit_line(17, -40)}\n",
+            "A Python worker process died. It was killed by signal 40.",
         ),
         (
             "SparkException: Python worker exited unexpectedly (crashed). Consider setting …",
-            "A Python worker process died. Spark was not told why.",
+            "A Python worker process died. Set spark.python.worker.faulthandler.enabled to true to learn how.",
         ),
         (
             "most recent failure: Lost task 0.3 in stage 3.0 (TID 5): ExecutorLostFailure (executor 7 "
@@ -155,14 +215,22 @@ def test_an_operator_that_a_worker_cannot_load_is_named() -> None:
         "ModuleNotFoundError: No module named 'no_such_module_here'."
     )
     assert "install" in refused.value.action
+    assert refused.value.operator == "total"
+    assert told_by(of_python("".join(traceback.format_exception_only(refused.value)))).error is not None
 
 
 @pytest.mark.parametrize(
     ("runner", "named"),
     [
         (MapRunner(FromAModuleThatIsNotThere(), COLUMNS, COLUMNS, uid="total"), "on the output of operator 'total'"),
-        (ComputedRunner(FromAModuleThatIsNotThere(), COLUMNS, COLUMNS), "computes columns"),
-        (AssignerRunner(FromAModuleThatIsNotThere(), COLUMNS), "extract_timestamp()"),  # type: ignore[arg-type]
+        (
+            ComputedRunner(FromAModuleThatIsNotThere(), COLUMNS, COLUMNS, "in"),
+            "columns of the records of source 'in'",
+        ),
+        (
+            AssignerRunner(FromAModuleThatIsNotThere(), COLUMNS, "in"),
+            "on the records of source 'in'",
+        ),  # type: ignore[arg-type]
     ],
 )
 def test_a_function_without_uid_that_a_worker_cannot_load_is_named_by_its_place(runner: Any, named: str) -> None:
@@ -200,8 +268,8 @@ def test_a_function_on_a_sources_records_is_named_with_the_record() -> None:
     def compute(row: Any) -> Any:
         raise SystemExit(f"on {row.n}")
 
-    with pytest.raises(UserFunctionError, match=r"raised SystemExit: on 7\. Record: Row\(n=7\)"):
-        list(ComputedRunner(compute, COLUMNS, COLUMNS)([pa.RecordBatch.from_pydict({"n": [7]})]))
+    with pytest.raises(UserFunctionError, match=r"source 'in', .*, raised SystemExit: on 7\. Record: Row\(n=7\)"):
+        list(ComputedRunner(compute, COLUMNS, COLUMNS, "in")([pa.RecordBatch.from_pydict({"n": [7]})]))
 
 
 def test_an_assigner_that_raises_is_named_with_the_record() -> None:
@@ -211,5 +279,5 @@ def test_an_assigner_that_raises_is_named_with_the_record() -> None:
         def extract_timestamp(self, row: Any, before: int) -> int:
             raise ValueError("no time")
 
-    with pytest.raises(UserFunctionError, match=r"raised ValueError: no time\. Record: Row\(n=7\)"):
-        list(AssignerRunner(Broken(), COLUMNS)([pa.RecordBatch.from_pydict({"n": [7]})]))  # type: ignore[arg-type]
+    with pytest.raises(UserFunctionError, match=r"source 'in', raised ValueError: no time\. Record: Row\(n=7\)"):
+        list(AssignerRunner(Broken(), COLUMNS, "in")([pa.RecordBatch.from_pydict({"n": [7]})]))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ class Field(TimestampAssigner):
 def times_of(*values: str) -> list[int | None]:
     columns = columns_of_type(Types.ROW_NAMED(["v"], [Types.STRING()]))
     batch = pa.RecordBatch.from_pydict({"v": list(values)})
-    [timed] = AssignerRunner(Field(), columns)([batch])
+    [timed] = AssignerRunner(Field(), columns, "in")([batch])
     return timed.column(1).to_pylist()  # type: ignore[no-any-return]
 
 

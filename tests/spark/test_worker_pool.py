@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from pool_of_workers import ABORT, CRASH, END, HELPER, READ, TELL, WAIT
 
+from state_engine.spark.wire.exits import exit_in, exit_status
+
 SCRIPT = Path(__file__).with_name("pool_of_workers.py")
 SECONDS = 30
 
@@ -217,7 +219,41 @@ def test_the_traceback_of_a_worker_that_dies_is_left_where_spark_looks_for_it(st
     assert b.run(0) == a.pid
     b.begin(0, ABORT)
     assert b.is_closed()
-    assert "pool_of_workers.py" in (tmp_path / str(b.pid)).read_text()
+    text = (tmp_path / str(b.pid)).read_text()
+    assert "pool_of_workers.py" in text
+    assert exit_in(text) == "It was killed by SIGABRT."
+
+
+@pytest.mark.parametrize(
+    ("ends", "how"),
+    [(CRASH, "It exited with code 3."), (WAIT, "It was killed by SIGKILL (Linux does that when memory runs out).")],
+)
+def test_how_a_worker_ended_is_left_where_spark_looks_for_it(
+    start, tmp_path, monkeypatch, ends: bytes, how: str
+) -> None:
+    monkeypatch.setenv("PYTHON_FAULTHANDLER_DIR", str(tmp_path))
+    line = start().connect()
+    line.begin(0, ends)
+    if ends == WAIT:
+        os.kill(line.number(), signal.SIGKILL)
+    assert line.is_closed()
+    assert exit_in((tmp_path / str(line.pid)).read_text()) == how
+    assert not (tmp_path / f"workers-{line.pool.process.pid}" / str(line.pid)).exists()
+
+
+def test_workers_that_ended_leave_no_process_behind(start) -> None:
+    pool = start()
+    line = pool.connect()
+    zero = line.run(0)
+    line.begin(0, CRASH)
+    assert line.is_closed()
+    pool.hears()
+    line.pool.connect()
+    assert zero not in children_of(pool.process.pid)
+
+
+def test_the_status_of_what_is_no_child_is_not_known() -> None:
+    assert exit_status(1) is None
 
 
 def test_a_process_that_a_worker_left_behind_holds_no_connection_open(start, tmp_path) -> None:

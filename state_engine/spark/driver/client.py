@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from state_engine.causes import chained, records_shown, sentence
+from state_engine.causes import chained, records_shown
 from state_engine.checkpoint.externalized import JobEnd
 from state_engine.checkpoint.pending import PendingCheckpoint
 from state_engine.checkpoint.requests import CheckpointRequest
@@ -384,8 +384,9 @@ class JobClient:
         if not isinstance(error, PySparkException):
             return error
         with records_shown(self._job.settings.show_records):
-            named = EpochError(
-                sentence(f"The query of job {self._job.name!r} ended: {told_by(error).cause}"),
+            named = told_by(error).as_error(
+                f"The query of job {self._job.name!r} ended",
+                otherwise=EpochError,
                 action="Look at its sources and at Spark's log; the job goes on from its newest sealed epoch.",
             )
             named.__cause__ = chained(error)

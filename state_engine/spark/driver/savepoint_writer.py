@@ -15,7 +15,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from state_engine import errors
-from state_engine.causes import sentence
 from state_engine.checkpoint.fold_state import WrittenRange
 from state_engine.checkpoint.plan import StatePlan
 from state_engine.errors import CorruptionError, LakestateError, StorageError
@@ -64,9 +63,9 @@ class SparkWriter:
         try:
             encoded_results = tasks.map(lambda range_: write_in_task(order, encoded, range_)).collect()
         except (PySparkException, Py4JJavaError, Py4JError) as error:
-            raise StorageError(
-                f"Spark gave up on writing {plan.table} of savepoint {fold.order.url}/{fold.order.folder}: "
-                + sentence(told_by(error).cause),
+            raise told_by(error).as_error(
+                f"Spark gave up on writing {plan.table} of savepoint {fold.order.url}/{fold.order.folder}",
+                otherwise=StorageError,
                 action="Look at the executors' logs, and check that they can reach the root and the directory.",
             ) from error
         results = [msgspec.json.decode(result, type=_RangeResult) for result in encoded_results]

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown, sentence
+from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown
 from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.records import Barrier
@@ -76,12 +76,10 @@ class SparkTasks:
 
 def _given_up(plan: EpochPlan, told: Told) -> LakestateError:
     where = f"epoch {plan.epoch} of job {plan.job!r}"
-    if told.kind is not None:
-        message, _, action = told.cause.partition(" What to do: ")
-        return told.kind(f"A task of {where} failed: {message}", action=action)
     uids = shorten(", ".join(repr(operator.uid) for operator in plan.operators), LONGEST_VALUE)
-    return EpochError(
-        sentence(f"Spark gave up on {where}, with the operators {uids}: {told.cause}"),
+    return told.as_error(
+        f"A task of {where} failed" if told.error else f"Spark gave up on {where}, with the operators {uids}",
+        otherwise=EpochError,
         action="Look at the executors' logs; the epoch was not sealed and is run again.",
     )
 

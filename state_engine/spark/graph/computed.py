@@ -13,13 +13,13 @@ from state_engine.serialization.convert import Reader, field_readers
 from state_engine.serialization.copies import copied
 from state_engine.serialization.rows import as_tuple, row_maker
 from state_engine.spark.graph.dry import DryFrame
-from state_engine.spark.wire.failures import raised_before_operators, records_as_the_task_says
+from state_engine.spark.wire.failures import raised_before_operators, reporting_failures
 from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.schemas import ddl_of
 from state_engine.spark.wire.task_spec import travelling
 
 Compute = Callable[[Any], tuple[Any, ...]]
-_WHAT = "The function that computes columns of a source's records, such as a key,"
+_WHAT = "The function that computes columns of the records of source {!r}, such as a key,"
 
 
 def extended(columns: StructType, computed: StructType) -> StructType:
@@ -27,7 +27,9 @@ def extended(columns: StructType, computed: StructType) -> StructType:
     return StructType((*columns.names, *computed.names), (*columns.types, *computed.types))
 
 
-def with_computed(df: DataFrame, columns: StructType, compute: Compute, computed: StructType) -> DataFrame:
+def with_computed(
+    df: DataFrame, columns: StructType, compute: Compute, computed: StructType, *, source: str
+) -> DataFrame:
     """Returns a source's DataFrame with its own columns, then the computed ones, then ours.
 
     Args:
@@ -35,13 +37,14 @@ def with_computed(df: DataFrame, columns: StructType, compute: Compute, computed
         columns: Its columns, without ours.
         compute: Returns the values of the new columns.
         computed: The new columns.
+        source: Name of the source, for messages.
     """
     made = extended(columns, computed)
     stream: object = df
     if isinstance(stream, DryFrame):
         return DryFrame(made, stream.kind)  # type: ignore[return-value]
     ours = [f"{field.name} {field.dataType.simpleString()}" for field in df.schema if field.name.startswith(OWN)]
-    runner = ComputedRunner(compute, columns, computed)
+    runner = ComputedRunner(compute, columns, computed, source)
     our_names = [name for name in df.columns if name.startswith(OWN)]
     ordered = df.select(*map(quote_always, [*columns.names, *our_names]))
     return ordered.mapInArrow(runner, ", ".join([ddl_of(made), *ours]))
@@ -54,18 +57,21 @@ class ComputedRunner:
         compute: The author's function.
         columns: Columns of the records, which come first.
         computed: Columns that the function computes.
+        source: Name of the source, for messages.
     """
 
-    def __init__(self, compute: Compute, columns: StructType, computed: StructType) -> None:
+    def __init__(self, compute: Compute, columns: StructType, computed: StructType, source: str) -> None:
         self._compute = compute
         self._columns = columns
         self._computed = computed
+        self._source = source
 
     def __reduce__(self) -> tuple[object, ...]:
-        return travelling(ComputedRunner, (self._compute, self._columns, self._computed), _WHAT)
+        parts = self._compute, self._columns, self._computed, self._source
+        return travelling(ComputedRunner, parts, _WHAT.format(self._source))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with records_as_the_task_says():
+        with reporting_failures():
             yield from self._run(batches)
 
     def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -90,7 +96,7 @@ class ComputedRunner:
             record = None
             return writer.write(values)
         except BaseException as error:
-            raise raised_before_operators(_WHAT, error, record, values) from error
+            raise raised_before_operators(_WHAT.format(self._source), error, record, values) from error
 
 
 def computing(compute: Compute, columns: StructType) -> Callable[[Any], Any]:

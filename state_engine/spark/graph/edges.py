@@ -30,14 +30,14 @@ def with_step(edge: Edge, step: Step) -> Edge:
     origin = edge.origin
     strategy = step.strategy if isinstance(step, TimeStep) else edge.strategy
     if isinstance(origin, SourceNode):
-        changed: Any = _transformed(origin.df, step)
+        changed: Any = _transformed(origin.df, step, origin.name)
         if not isinstance(changed, DryFrame):
             check_upstream(changed)
         return replace(edge, origin=replace(origin, df=changed), strategy=strategy)
     return replace(edge, steps=(*edge.steps, step), strategy=strategy)
 
 
-def _transformed(df: DataFrame, step: Step) -> DataFrame:
+def _transformed(df: DataFrame, step: Step, source: str) -> DataFrame:
     stream: Any = df
     if isinstance(stream, DryFrame) and not isinstance(step, ComputeStep):
         return stream.after(step.expressions if isinstance(step, SelectStep) else ("*",))  # type: ignore[return-value]
@@ -47,9 +47,9 @@ def _transformed(df: DataFrame, step: Step) -> DataFrame:
         case WhereStep(condition):
             return df.where(condition)
         case ComputeStep(compute, records, computed):
-            return with_computed(df, records, compute, computed)
+            return with_computed(df, records, compute, computed, source=source)
         case TimeStep(records, strategy, columns):
-            return with_event_time(df, records, strategy, columns)
+            return with_event_time(df, records, strategy, columns, source=source)
     raise _misplaced()
 
 

@@ -16,13 +16,13 @@ from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.serialization.convert import field_readers
 from state_engine.serialization.rows import as_tuple, row_maker
 from state_engine.spark.graph.between import selected
-from state_engine.spark.wire.failures import raised_before_operators, records_as_the_task_says
+from state_engine.spark.wire.failures import raised_before_operators, reporting_failures
 from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.rows import PARTITION
 from state_engine.spark.wire.schemas import ddl_of
 from state_engine.spark.wire.task_spec import travelling
 
-_WHAT = "extract_timestamp(), on a source's records,"
+_WHAT = "extract_timestamp(), on the records of source {!r},"
 _OF_DATE = "cast(unix_date({0}) as bigint) * 86400000"
 _MILLISECONDS: list[tuple[type[spark_types.DataType], str]] = [
     (spark_types.TimestampType, "unix_millis({0})"),
@@ -81,7 +81,7 @@ def _milliseconds(frame: DataFrame, expression: str) -> str:
 
 
 def with_event_time(
-    df: DataFrame, columns: StructType, strategy: WatermarkStrategy, timing: Sequence[str]
+    df: DataFrame, columns: StructType, strategy: WatermarkStrategy, timing: Sequence[str], *, source: str
 ) -> DataFrame:
     """Returns a source's DataFrame with the strategy's columns after its own.
 
@@ -90,6 +90,7 @@ def with_event_time(
         columns: Its columns, without ours.
         strategy: The strategy.
         timing: The result of `timing_columns`.
+        source: Name of the source, for messages.
     """
     authored = [quote_always(name) for name in columns.names]
     timed = df.selectExpr(*authored, *timing)
@@ -97,7 +98,7 @@ def with_event_time(
         return timed
     added = [quote_always(name) for name in timed.columns[len(authored) :]]
     ddl = ", ".join([ddl_of(columns), *(f"{name} string" for name in added), f"{EVENT_TIME} bigint"])
-    return timed.mapInArrow(AssignerRunner(strategy.assigner, columns), ddl)
+    return timed.mapInArrow(AssignerRunner(strategy.assigner, columns, source), ddl)
 
 
 class AssignerRunner:
@@ -106,17 +107,20 @@ class AssignerRunner:
     Args:
         assigner: The author's assigner.
         columns: Columns of the records.
+        source: Name of the source, for messages.
     """
 
-    def __init__(self, assigner: TimestampAssigner, columns: StructType) -> None:
+    def __init__(self, assigner: TimestampAssigner, columns: StructType, source: str) -> None:
         self._assigner = assigner
         self._columns = columns
+        self._source = source
 
     def __reduce__(self) -> tuple[object, ...]:
-        return travelling(AssignerRunner, (self._assigner, self._columns), _WHAT)
+        parts = self._assigner, self._columns, self._source
+        return travelling(AssignerRunner, parts, _WHAT.format(self._source))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with records_as_the_task_says():
+        with reporting_failures():
             yield from self._run(batches)
 
     def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -132,7 +136,7 @@ class AssignerRunner:
                     times.append(time_of(row, NO_WATERMARK))
                 timed = batch.append_column(EVENT_TIME, _as_column(times))
             except BaseException as error:
-                raise raised_before_operators(_WHAT, error, row) from error
+                raise raised_before_operators(_WHAT.format(self._source), error, row) from error
             yield timed
 
 

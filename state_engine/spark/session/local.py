@@ -45,6 +45,8 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
         "spark.python.unix.domain.socket.enabled": "true",
         # Workers are forked from a process with all imports done: the first epoch starts seconds earlier.
         "spark.python.daemon.module": "state_engine.spark.worker.daemon",
+        # When a worker dies, the message names the signal, and the Python line of a native crash.
+        "spark.python.worker.faulthandler.enabled": "true",
         # Event times mean the same on every machine.
         "spark.sql.session.timeZone": "UTC",
         # Nothing listens outside this machine, and a changed host name or a VPN breaks nothing.

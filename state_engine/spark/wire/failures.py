@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import msgspec
 from pyspark import TaskContext
 
 from state_engine import errors
 from state_engine.causes import (
     HIDDEN,
     LONGEST_CAUSE,
+    LONGEST_REPORT,
     WorkerEndsError,
     cause_line,
     message_of,
@@ -24,17 +26,20 @@ from state_engine.causes import (
     shown,
     shows_records,
 )
-from state_engine.errors import LakestateError, UserFunctionError
-from state_engine.text import plain, shorten
+from state_engine.errors import LakestateError, UserFunctionError, rebuilt
+from state_engine.spark.wire.exits import exit_in
+from state_engine.text import UNDECODABLE, plain, shorten
 
 RECORDS_PROPERTY = "lakestate.show-records"
 """Local property of a Spark job: `false` if messages must not hold keys, records and other values."""
 
 _HEADER = "Traceback (most recent call last):"
 _BEHIND = re.compile(r"^(\s+at \S+\(.*\)|Driver stacktrace:|JVM stacktrace:|Caused by: .*)$")
-_NAMED = re.compile(r"^state_engine\.errors\.(\w+): ")
+_NOTE = "lakestate error: "
+_NOTES = re.compile(rf"^[ |]*{_NOTE}(\{{.*\}})$", re.MULTILINE)
 _LOADING = ("ImportError", "ModuleNotFoundError", "UnpicklingError", "PicklingError")
 _DIED = "Python worker exited unexpectedly"
+_UNKNOWN_END = "Set spark.python.worker.faulthandler.enabled to true to learn how."
 _FATAL = re.compile(r"Fatal Python error: .*")
 _LOST = re.compile(r"ExecutorLostFailure \(executor (\S+) exited[^)]*\)(?: Reason: (.*))?")
 _CODE = re.compile(r"exit(?:ed with)?(?: status| code)? ?:? ?(?:code )?(\d+)", re.IGNORECASE)
@@ -45,20 +50,72 @@ class Told(NamedTuple):
     """What Spark reports about a failure.
 
     Attributes:
-        cause: The cause, in one line if the exception has one.
-        kind: The named error that a task has raised; None for anything else.
+        cause: The cause, in one line if the exception has one; of a named error its message without the action.
+        error: The named error that a task raised; None for anything else.
     """
 
     cause: str
-    kind: type[LakestateError] | None = None
+    error: LakestateError | None = None
+
+    def as_error(self, what: str, *, otherwise: type[LakestateError], action: str) -> LakestateError:
+        """Returns the named error of the task, or another one that quotes the cause.
+
+        Args:
+            what: What failed, as a sentence's beginning.
+            otherwise: Class of the error where the task raised no named one.
+            action: What to do then.
+        """
+        if self.error is None:
+            return otherwise(sentence(f"{what}: {self.cause}"), action=action)
+        named = self.error
+        return rebuilt(type(named), f"{what}: {named.message}", named.action, named.operator, named.key)
+
+
+class _Fields(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A named error on its way through Spark's text, as JSON in one line."""
+
+    type: str
+    message: str
+    action: str = ""
+    operator: str = ""
+    key: str = ""
 
 
 @contextmanager
-def records_as_the_task_says() -> Iterator[None]:
-    """Shows records in messages, or hides them, as the driver has set for the task of this process."""
+def reporting_failures() -> Iterator[None]:
+    """Surrounds the code of a task, so that its failures reach the driver in the form that the job asks for.
+
+    Messages show records or hide them, as the driver decided for this task. Named errors carry their fields.
+    """
     context = TaskContext.get()
     with records_shown(context is None or context.getLocalProperty(RECORDS_PROPERTY) != "false"):
-        yield
+        try:
+            yield
+        except LakestateError as error:
+            with_fields(error)
+            raise
+
+
+def with_fields(error: LakestateError) -> LakestateError:
+    """Adds the fields of a named error to its traceback, as a note: Spark sends the driver nothing but that text."""
+    if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
+        message = shorten(message_of(error), LONGEST_REPORT)
+        fields = _Fields(type(error).__name__, message, error.action, error.operator, error.key)
+        error.add_note(_NOTE + msgspec.json.encode(fields).decode())
+    return error
+
+
+def _error_in(text: str) -> LakestateError | None:
+    """Returns the named error whose fields are in Spark's text; of several the last, which was raised by the others."""
+    for line in reversed(_NOTES.findall(text)):
+        try:
+            fields = msgspec.json.decode(line, type=_Fields)
+        except UNDECODABLE:  # a line that the author's code printed
+            continue
+        kind = getattr(errors, fields.type, None)
+        if isinstance(kind, type) and issubclass(kind, LakestateError):
+            return rebuilt(kind, fields.message, fields.action, fields.operator, fields.key)
+    return None
 
 
 def raised_before_operators(
@@ -84,12 +141,11 @@ def raised_before_operators(
 def told_by(error: BaseException) -> Told:
     """Returns the cause of an exception that Spark has raised."""
     text = message_of(error)
+    named = _error_in(text)
+    if named is not None:
+        return Told(shorten(named.message, LONGEST_CAUSE), named)
     raised = _last_line(text.splitlines())
     if raised is not None:
-        named = _NAMED.match(raised)
-        kind = getattr(errors, named[1], None) if named else None
-        if named and isinstance(kind, type) and issubclass(kind, LakestateError):
-            return Told(shorten(raised[named.end() :], LONGEST_CAUSE), kind)
         return Told(shorten(_without_values(raised), LONGEST_CAUSE))
     return Told(shorten(_death(text) or _of_spark(text), LONGEST_CAUSE))
 
@@ -121,7 +177,10 @@ def _death(text: str) -> str | None:
     """Returns what is known about the end of a process, if the failure is that a process died."""
     if _DIED in text:
         fatal = _FATAL.search(text)
-        return f"A Python worker process died. {fatal[0] if fatal else 'Spark was not told why.'}"
+        causes = [sentence(fatal[0])] if fatal else []
+        end = exit_in(text)
+        causes += [end] if end else []
+        return f"A Python worker process died. {' '.join(causes) or _UNKNOWN_END}"
     lost = _LOST.search(text)
     if lost is None:
         return None
@@ -148,4 +207,4 @@ def _of_spark(text: str) -> str:
     return summary if shows_records() else _QUOTED.sub(HIDDEN, summary)
 
 
-__all__ = ["RECORDS_PROPERTY", "Told", "raised_before_operators", "records_as_the_task_says", "told_by"]
+__all__ = ["RECORDS_PROPERTY", "Told", "raised_before_operators", "reporting_failures", "told_by", "with_fields"]

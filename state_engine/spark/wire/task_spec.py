@@ -11,6 +11,7 @@ from state_engine.api.state_backend import HashMapStateBackend, StateBackend
 from state_engine.causes import WorkerEndsError, cause_line, sentence
 from state_engine.errors import UserFunctionError
 from state_engine.runtime.spec import OperatorSpec
+from state_engine.spark.wire.failures import with_fields
 from state_engine.spark.wire.handover import Handover, Reader
 
 
@@ -72,18 +73,19 @@ def unpack(data: bytes) -> TaskSpec:
     """
     uid, inner = cloudpickle.loads(data)
     spec: TaskSpec
-    spec, codecs = loaded(inner, f"The function of operator {uid!r}")
+    spec, codecs = loaded(inner, f"The function of operator {uid!r}", operator=uid)
     for kind, codec in codecs.items():
         register_type_codec(kind, codec)
     return spec
 
 
-def loaded(data: bytes, what: str) -> Any:
+def loaded(data: bytes, what: str, *, operator: str = "") -> Any:
     """Returns what the driver has pickled.
 
     Args:
         data: The author's code, and what belongs to it.
         what: What the code is, as the beginning of a sentence.
+        operator: Uid of its operator, if it belongs to one.
 
     Raises:
         UserFunctionError: It cannot be loaded here.
@@ -93,11 +95,13 @@ def loaded(data: bytes, what: str) -> Any:
     except WorkerEndsError:
         raise
     except BaseException as error:
-        raise UserFunctionError(
+        failure = UserFunctionError(
             sentence(f"{what} cannot be loaded by a worker: {cause_line(error)}"),
             action="Give the workers the modules that it imports: install them there, or send them along "
             "(spark.submit.pyFiles); then start again.",
-        ) from error
+            operator=operator,
+        )
+        raise with_fields(failure) from error  # Spark loads some functions outside the code of a task
 
 
 def travelling(kind: type, parts: tuple[Any, ...], what: str) -> tuple[object, ...]:

@@ -92,7 +92,6 @@ def manager() -> None:
     listener.listen(1024)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with os.fdopen(sys.stdout.fileno(), "wb", closefd=False) as out:
         out.write(len(os.fsencode(place)).to_bytes(4) + os.fsencode(place))
     reuse = "SPARK_REUSE_WORKER" in os.environ

@@ -16,7 +16,7 @@ from state_engine.serialization.convert import Reader, field_readers
 from state_engine.serialization.copies import RowCopies
 from state_engine.serialization.rows import row_maker
 from state_engine.serialization.types import schema_of
-from state_engine.spark.wire.failures import records_as_the_task_says
+from state_engine.spark.wire.failures import reporting_failures
 from state_engine.spark.wire.rows import CONTROL, barrier_mark, barrier_of_mark, group_of_mark, is_record
 from state_engine.spark.wire.task_spec import travelling
 
@@ -59,7 +59,7 @@ class MapRunner:
         return travelling(MapRunner, parts, f"{self._name()} on the output of operator {self._uid!r}")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with records_as_the_task_says():
+        with reporting_failures():
             yield from self._run(batches)
 
     def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,7 +152,8 @@ class _MapFailure(Exception):
     def by_name(self, uid: str) -> UserFunctionError:
         """Returns the failure as an error that a task may raise."""
         record = f" Record: {self.what['record']}." if self.what["record"] else ""
-        return UserFunctionError(f"Operator {uid!r}: {self.what['message']}{record}", action=self.what["action"])
+        message = f"Operator {uid!r}: {self.what['message']}{record}"
+        return UserFunctionError(message, action=self.what["action"], operator=uid)
 
     def of(self, barrier: Barrier) -> Barrier:
         """Returns a barrier with this failure in its own ack, if it carries that one. An earlier failure stays."""

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from pyspark.util import enable_faulthandler
 
+from state_engine.spark.wire.exits import exit_line, exit_status, reaped
 from state_engine.spark.worker.garbage import GARBAGE
 from state_engine.spark.worker.homes import Homes
 
@@ -81,6 +82,7 @@ class WorkerPool:
         self._homes: Homes[Worker] = Homes(grows=grows)
         self._workers: set[Worker] = set()
         self._connections: list[Connection] = []
+        self._ending: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._watch(listener, self._connect)
         self._watch(control, self._ask)
@@ -94,6 +96,7 @@ class WorkerPool:
             # One event at a time: handling it may remove the worker or connection of the next one.
             for key, _ in self._selector.select()[:1]:
                 key.data()
+            self._ending = {pid for pid in self._ending if reaped(pid) is None}
 
     def _watch(self, file: Any, do: Callable[[], None]) -> None:
         self._selector.register(file, selectors.EVENT_READ, do)
@@ -174,22 +177,32 @@ class WorkerPool:
             self._homes.end(worker)
         else:
             self._forget(worker)
+            self._leave_cause(worker, connection)
         if connection is None:
             return
         connection.server = None
         if message:
             self._watch(connection.sock, lambda: self._hand_over(connection))
         else:
-            self._leave_traceback(worker, connection)
             self._drop(connection)  # Spark sees the connection closed, as if it had been the worker's own
 
-    def _leave_traceback(self, worker: Worker, connection: Connection) -> None:
-        """Moves the traceback of a dead worker to where Spark reads it (`spark.python.worker.faulthandler.enabled`)."""
-        if self._tracebacks is not None:
-            with contextlib.suppress(OSError):
-                traceback_file = self._tracebacks / str(worker.pid)
-                if traceback_file.stat().st_size:
-                    traceback_file.replace(self._tracebacks.parent / str(connection.pid))
+    def _leave_cause(self, worker: Worker, connection: Connection | None) -> None:
+        """Writes how a worker died into the file that Spark adds to its message, after the traceback, if there is one.
+
+        Spark reads the file if `spark.python.worker.faulthandler.enabled` is set.
+        """
+        status = exit_status(worker.pid)
+        self._ending.discard(worker.pid)
+        if self._tracebacks is None or connection is None:
+            return
+        with contextlib.suppress(OSError):
+            traceback_file = self._tracebacks / str(worker.pid)
+            if status:
+                with traceback_file.open("a") as file:
+                    file.write(f"{exit_line(worker.pid, status)}\n")
+                traceback_file.replace(self._tracebacks.parent / str(connection.pid))
+            else:
+                traceback_file.unlink(missing_ok=True)
 
     def _close(self, connection: Connection) -> None:
         """Closes an idle connection; with the last one idle workers end, as Spark wants of workers without a task."""
@@ -210,6 +223,7 @@ class WorkerPool:
         """Ends a worker by closing its channel, and forgets it."""
         self._selector.unregister(worker.channel)
         worker.channel.close()
+        self._ending.add(worker.pid)
         self._workers.remove(worker)
         self._homes.remove(worker)
 

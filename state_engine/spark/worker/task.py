@@ -21,7 +21,7 @@ from state_engine.key_groups import subtask_of
 from state_engine.log.records import Ack
 from state_engine.runtime.by_key import RecordsByKey
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.spark.wire.failures import records_as_the_task_says
+from state_engine.spark.wire.failures import reporting_failures
 from state_engine.spark.wire.rows import (
     CONTROL,
     GROUP,
@@ -58,7 +58,7 @@ class TaskFunction:
         plan = _plans.decode(context.getLocalProperty(PLAN_PROPERTY))
         crash = crash_hook(context.getLocalProperty(CRASH_PROPERTY), plan.epoch)
         WORKER.learn(decode_running(context.getLocalProperty(RUNNING_PROPERTY)))
-        with records_as_the_task_says():
+        with reporting_failures():
             yield from Subtask(self._chain, plan, crash).run(batches)
 
 
