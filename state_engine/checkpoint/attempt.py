@@ -6,9 +6,9 @@ plan ─► files ─► one commit per table ─► base ─► row in _checkpo
    E9_FILES_WRITTEN  E9_TABLE_COMMITTED  E9_BASE_WRITTEN  E9_VISIBLE
 ```
 
-Names of files stand for their content, or are new with each attempt, and commits carry (generation, epoch) as
-application transaction, so that after any crash the same publish can be run again. A checkpoint storage without tables
-commits nothing. Only the last step is seen by others. Nothing is deleted here.
+A file's name determines its content, or is new with each attempt. A commit has (generation, epoch) as its application
+transaction. So after any crash the same publish can be run again. A checkpoint storage without tables commits nothing.
+Only the last step is visible to others. Nothing is deleted here.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ from state_engine.storage.table_log import Fence
 
 
 class World(NamedTuple):
-    """Everything outside that a publish needs; `access_for` is what keeps state on top of a base."""
+    """All that a publish needs from outside; `access_for` opens the checkpoint storage for state on top of a base."""
 
     job: str
     storage: CheckpointStorage
@@ -56,7 +56,7 @@ class World(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """What a checkpoint folds: the epochs behind a base up to the sealed one, oldest first.
+    """What a checkpoint folds: the epochs after a base up to the sealed one, oldest first.
 
     The first checkpoint of a forked job has no base, but may have inherited one from the other job.
     """
@@ -69,7 +69,7 @@ class Interval(NamedTuple):
 
 
 class AbandonedError(Exception):
-    """The checkpoint was given up before it became visible."""
+    """The checkpoint was abandoned before it became visible."""
 
 
 def publish(
@@ -86,12 +86,12 @@ def publish(
         world: Storage, checkpoint storage, clock and so on.
         sealed: The epoch; it has a checkpoint id.
         reference: The newest visible base on its lineage.
-        mark: What it is taken for.
+        mark: Its id, its trigger, and whether it is full.
         joined: Rows of earlier checkpoints that this one replaces; they become visible with it.
-        may_become_visible: Asked once, right in front of the last step; what it says holds.
+        may_become_visible: Called once, immediately before the last step; its answer is final.
 
     Returns:
-        The new base, visible to everybody.
+        The new base, visible to all readers.
 
     Raises:
         StorageError: Nothing became visible, or it is unknown whether something did.
@@ -115,14 +115,15 @@ def publish(
     waited = max(0, began - sealed.manifest.processing_time)
     phases = {"epoch": waited, "fold": folded - began, "tables": committed - folded, "base": written - committed}
     row = completed_row(interval.sealed, interval.manifests, states, new, mark, phases=phases, now_ms=written)
-    if epoch <= world.log.floors().get(sealed.manifest.generation, 0):  # retention may have taken its files
+    if epoch <= world.log.floors().get(sealed.manifest.generation, 0):  # retention may have deleted its files
         raise AbandonedError
-    # It may also be at work for a driver that took the job over meanwhile: what the row names has to stay.
+    # Retention may also run for a driver that took the job over meanwhile: the files that the row names have to stay.
     named = {new.path, *(file.path for state in states for file in state.files if file.inlined is None)}
     with files_kept(world.storage, sealed, named, "checkpoint", world.clock, world.ids):
         if not may_become_visible(mark.checkpoint_id):
             raise AbandonedError
-        # Once a later generation has a checkpoint, retention may free this one: decided on the version committed on.
+        # Once a later generation has a checkpoint, retention may free this one. The fence is checked on the very table
+        # version on which the commit is made.
         fence = Fence(f"lakestate/{world.job}/generation", sealed.manifest.generation)
         world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch, fence=fence)
     world.crash.at(CrashPoint.E9_VISIBLE, epoch)
@@ -135,7 +136,7 @@ def app_id(manifest: Manifest) -> str:
 
 
 def read_interval(world: World, sealed: StoredManifest, reference: BaseReference | None) -> Interval:
-    """Reads and verifies the chain behind the base.
+    """Reads and verifies the chain after the base.
 
     Raises:
         DamagedManifestError: The chain does not join the base.
@@ -208,7 +209,7 @@ def _write_base(world: World, interval: Interval, states: Sequence[FoldedState],
 
 
 def _schemas(interval: Interval, states: Sequence[FoldedState]) -> tuple[StateSchema, ...]:
-    """The schemas of the states, and the older ones with which files that stay were written."""
+    """Returns the schemas of the states, and the older ones with which files that stay were written."""
     newest = {state.plan.schema.schema_id: state.plan.schema for state in states}
     used = {file.schema_id for state in states for file in state.files}
     older = interval.base.schemas if interval.base is not None else ()
@@ -216,7 +217,7 @@ def _schemas(interval: Interval, states: Sequence[FoldedState]) -> tuple[StateSc
 
 
 def source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
-    """All files that each source has given so far: those of the base and those of every epoch since."""
+    """Returns for each source all files that were read from it: those of the base and those of every epoch since."""
     base = interval.base or interval.inherited
     total: tuple[tuple[SourceFile, ...], ...] = base.source_files if base is not None else ()
     for manifest in interval.manifests:

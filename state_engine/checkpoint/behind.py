@@ -1,4 +1,4 @@
-"""What folds to the state of an epoch: a base, and the chain of manifests behind it."""
+"""Reads what folds to the state of an epoch: a base, and the chain of manifests after it."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from state_engine.storage.state_reader import read_base
 
 
 class Behind(NamedTuple):
-    """A base, if there is one, and what follows it up to an epoch, oldest first; nothing where it stands there."""
+    """A base, if any, and the manifests after it up to an epoch, oldest first; none if the base is of that epoch."""
 
     reference: BaseReference | None
     base: Base | None
@@ -28,16 +28,16 @@ class Behind(NamedTuple):
 def behind_newest_base(
     storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest
 ) -> Behind:
-    """Begins with the newest visible base at or before the epoch of `head`, unless `head` names one as new.
+    """Reads from the newest visible base at or before the epoch of `head`, or from the one that `head` names if as new.
 
-    Such is the base that a restore copied or rewrote: no checkpoint made it. A checkpoint of the very epoch that was
-    rewritten holds other key groups, or operators under other uids.
+    The latter may be a base that a restore copied or rewrote, which no checkpoint made. A checkpoint of the very epoch
+    that was rewritten has other key groups, or operators under other uids.
 
     Raises:
         CorruptionError: A manifest or the base is gone or damaged, or the chain does not join the base.
     """
-    named, found = head.manifest.base, newest_base(rows.newest_first(), head.manifest)
-    reference = named if found is None or (named is not None and named.epoch >= found.epoch) else found
+    named, visible = head.manifest.base, newest_base(rows.newest_first(), head.manifest)
+    reference = named if visible is None or (named is not None and named.epoch >= visible.epoch) else visible
     return behind_base(storage, log, head, reference)
 
 
@@ -54,16 +54,16 @@ def behind_base(
 
 
 def follow(base: Base | None, chain: Iterable[StoredManifest]) -> tuple[StoredManifest, ...]:
-    """Returns the part of a chain that stands behind a base, and checks that it begins where the base ends.
+    """Returns the part of a chain that is after a base, and checks that it begins where the base ends.
 
     Raises:
         DamagedManifestError: It does not.
     """
     after = base.epoch if base is not None else 0
-    behind = tuple(stored for stored in chain if stored.manifest.epoch > after)
+    following = tuple(stored for stored in chain if stored.manifest.epoch > after)
     if base is not None:
-        check_base_joins(behind, base)
-    return behind
+        check_base_joins(following, base)
+    return following
 
 
 __all__ = ["Behind", "behind_base", "behind_newest_base", "follow"]

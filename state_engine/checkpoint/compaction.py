@@ -1,12 +1,12 @@
-"""Compaction of a job that does not run: its state folded from scratch into one layer, as a checkpoint.
+"""Compacts a job that does not run: folds its state from scratch into one layer, as a checkpoint.
 
-A running job does the same by itself, and when it is asked for a FULL checkpoint.
+A running job does the same by itself, and on a request for a FULL checkpoint.
 
 ```
 claim, which carries the checkpoint (S2) ─► publish of all that the chain owes, full (E9) ─► the next start adopts it
 ```
 
-Nothing is deleted. What lay in older layers goes with the checkpoints that name it, by retention.
+Nothing is deleted here. Retention deletes the files of older layers together with the checkpoints that name them.
 """
 
 from typing import NamedTuple
@@ -35,17 +35,17 @@ PUT_ATTEMPTS = 5
 
 
 class StateLayers(NamedTuple):
-    """What a state's newest checkpoint consists of.
+    """The files of one state in the newest checkpoint.
 
     Attributes:
         uid: Of the operator.
         state: Its name.
         table: Path of its table, below the job's root.
-        layers: Checkpoints that lie on top of each other.
-        files: Their files.
-        bytes: Of these.
-        log_rows: Rows of these, deletes included.
-        rows: Rows that live, as the subtasks reported them; None if they did not.
+        layers: Number of checkpoints that wrote these files.
+        files: Number of files.
+        bytes: Their size.
+        log_rows: Their rows, deletes included.
+        rows: Live rows, as the subtasks reported them; None if they did not.
     """
 
     uid: str
@@ -59,16 +59,16 @@ class StateLayers(NamedTuple):
 
 
 class CompactionPlan(NamedTuple):
-    """What a compaction would fold; a dry run.
+    """What a compaction would fold: the result of a dry run.
 
     Attributes:
         job: Name of the job.
         generation: Of the newest epoch.
         epoch: The newest epoch.
         sealed_at: Its processing time, in ms.
-        epochs: So many epochs lie behind the newest checkpoint.
-        bytes: Of change files of these.
-        states: What the newest checkpoint consists of.
+        epochs: Number of epochs after the newest checkpoint.
+        bytes: Size of the changes of these epochs.
+        states: The states of the newest checkpoint, with their files.
         needed: Whether there is anything to fold.
     """
 
@@ -83,7 +83,7 @@ class CompactionPlan(NamedTuple):
 
 
 def plan_compaction(root: str, job: str) -> CompactionPlan:
-    """Says what `compact` would fold; changes nothing, and the job may be running.
+    """Reports what `compact` would fold; changes nothing, and the job may be running.
 
     Args:
         root: Of the storage.
@@ -104,15 +104,15 @@ def compact(
 ) -> CheckpointRow | None:
     """Folds the state of a job that does not run into one layer, and makes that a checkpoint.
 
-    The job is claimed as a start claims it: a driver that still runs is fenced by it, and loses nothing that it has
-    sealed. Whatever dies on the way is finished by the next start, or the next compaction.
+    The job is claimed as by a start: this fences a driver that still runs, which loses nothing that it has sealed. A
+    compaction that dies on the way is finished by the next start, or by the next compaction.
 
     Args:
         root: Of the storage.
         job: Name of the job.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        crash: Is told every named place that is passed.
+        crash: Called at every crash point that is passed.
 
     Returns:
         The checkpoint; None if there was nothing to fold.
@@ -146,8 +146,8 @@ def compact(
     end = next((event for event in ends if event.checkpoint_id == checkpoint_id), None)
     if end is None or end.base is None:
         raise CheckpointFailedError(
-            f"The state of job {job!r} was not folded: {end.message if end is not None else 'nobody knows why'}",
-            action="Every sealed epoch is kept. Mend the cause and try again.",
+            f"The state of job {job!r} was not folded: {end.message if end is not None else 'the cause is not known'}",
+            action="Every sealed epoch is kept. Fix the cause and try again.",
         )
     rows = CheckpointTable(storage, open_tables(storage)).newest_first()
     return next(row for row in rows if row.checkpoint_id == checkpoint_id)
@@ -156,7 +156,7 @@ def compact(
 def _claim(
     root: str, job: str, publisher: CheckpointPublisher, clock: Clock, ids: Ids, crash: Crash
 ) -> StoredManifest | None:
-    """S2, with a claim on which the checkpoint falls. None if there is nothing to fold."""
+    """S2: seals a claim that carries the checkpoint. None if there is nothing to fold."""
     log, nonce, me = _open_log(root, job), ids.new_id(), None
     for _ in range(CLAIM_ATTEMPTS):
         head = _newest(log, job)
@@ -205,7 +205,7 @@ def _behind(root: str, log: ManifestLog, head: StoredManifest) -> Behind:
 def _plan(head: StoredManifest, behind: Behind) -> CompactionPlan:
     manifest, base = head.manifest, behind.base
     changes = [ack.changes for one in behind.manifests for operator in one.operators.values() for ack in operator.acks]
-    grown = [handle for handle in changes if handle is not None]
+    handles = [handle for handle in changes if handle is not None]
     states = []
     for schema in states_of([manifest]):
         files = files_of(base, schema)
@@ -228,9 +228,9 @@ def _plan(head: StoredManifest, behind: Behind) -> CompactionPlan:
         epoch=manifest.epoch,
         sealed_at=manifest.processing_time,
         epochs=len(behind.manifests),
-        bytes=sum(handle.length for handle in grown),
+        bytes=sum(handle.length for handle in handles),
         states=tuple(states),
-        needed=base is None or not base.full or bool(grown),
+        needed=base is None or not base.full or bool(handles),
     )
 
 

@@ -1,4 +1,4 @@
-"""The completed checkpoints of a job, newest first, without reading those that nobody asks for."""
+"""The completed checkpoints of a job, newest first; reads only those that the caller uses."""
 
 from collections.abc import Iterator
 
@@ -6,10 +6,10 @@ from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 
 
 class CompletedCheckpoints:
-    """The completed checkpoints as one look at `_checkpoints` found them.
+    """The completed checkpoints in `_checkpoints` at one moment.
 
-    The names of files tell which there are: counting them reads none, and what is read is read once. Where somebody
-    compacted the table, so that names tell nothing, all rows are read at once.
+    File names contain the ids: counting checkpoints reads no file, and each file is read at most once. If another
+    process compacted the table, so that names contain no ids, all rows are read at once.
 
     Args:
         table: Of the job.
@@ -25,15 +25,15 @@ class CompletedCheckpoints:
         self._ids = sorted({*self._rows, *self._names}, reverse=True)
 
     def __iter__(self) -> Iterator[CheckpointRow]:
-        """Yields the rows, newest first; each is read when it is asked for."""
+        """Yields the rows, newest first; each is read when the iteration reaches it."""
         return (row for row in map(self.find, self._ids) if row is not None)
 
     def newest(self) -> CheckpointRow | None:
-        """Returns the newest one, None before the first."""
+        """Returns the newest one, None if none has completed."""
         return next(iter(self), None)
 
     def find(self, checkpoint_id: int) -> CheckpointRow | None:
-        """Returns the one of this id, None if none completed under it."""
+        """Returns the checkpoint of this id, None if none completed under it."""
         if checkpoint_id not in self._rows:
             name = self._names.get(checkpoint_id)
             rows = self._table.read(name) if name is not None else []
@@ -41,8 +41,8 @@ class CompletedCheckpoints:
         return self._rows[checkpoint_id]
 
     def count_after(self, checkpoint_id: int) -> int:
-        """Returns how many completed under a higher id; files of earlier releases that hold none are counted."""
-        return sum(known > checkpoint_id for known in self._ids)
+        """Returns how many completed under a higher id; files of earlier releases without one count too."""
+        return sum(number > checkpoint_id for number in self._ids)
 
 
 def _is_completed(row: CheckpointRow) -> bool:

@@ -1,7 +1,7 @@
 """Decides on which epochs checkpoints fall, and what their ends mean. Pure: no I/O, no clock, no threads.
 
-The barrier is a mark on an epoch (E1), the acknowledgement its seal (E6). Publishing takes place in the background
-(E9); how it ended is told here on the driver's thread.
+The barrier is a mark on an epoch (E1), the acknowledgement is the epoch's seal (E6). Publishing runs in the background
+(E9); its end is reported here on the driver's thread.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from state_engine.epoch.ports import Mark
 from state_engine.errors import CheckpointFailuresError
 
 FOLD_AFTER_EPOCHS = 1_000
-"""A base is folded after this many epochs, also without any configured checkpoint, so that catching up is bounded."""
+"""A base is folded after this many epochs, also without configured checkpoints, so that catching up is bounded."""
 FOLD_AFTER_BYTES = 256 << 20
-"""A base is folded after this many bytes of changes, also without any configured checkpoint."""
+"""A base is folded after this many bytes of changes, also without configured checkpoints."""
 FOLD_AFTER_INLINED = 16 << 20
-"""And after this many bytes of changes within manifests, of which whoever follows the log has all in memory."""
+"""And after this many bytes of changes inlined in manifests: a process that follows the log has all in memory."""
 REMEMBERED = 100
-"""So many ended checkpoints are remembered, to answer news that comes late."""
+"""Number of ended checkpoints that are remembered, to answer late reports."""
 
 
 class CheckpointCoordinator:
@@ -31,7 +31,7 @@ class CheckpointCoordinator:
     the id after the highest durable one (`CheckpointPublisher.next_checkpoint_id`). An epoch that is run again keeps
     its id.
 
-    Times are those of a steady clock (`Clock.steady_ms`): what is set on the wall moves no interval and no timeout.
+    Times are those of a steady clock (`Clock.steady_ms`): setting the wall clock changes no interval and no timeout.
 
     Args:
         config: Interval, pause, timeout and so on; by default there are checkpoints on demand only. It is read once.
@@ -39,7 +39,7 @@ class CheckpointCoordinator:
         last_epoch: Epoch of the newest base, from which the length of the log is counted.
         fold_after_epochs: Length of the log that causes a checkpoint by itself.
         fold_after_bytes: Bytes of changes that cause a checkpoint by themselves.
-        fold_after_inlined: Bytes of changes within manifests that do.
+        fold_after_inlined: Bytes of changes inlined in manifests that cause a checkpoint by themselves.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class CheckpointCoordinator:
         enabled, pause = config.is_checkpointing_enabled(), config.get_min_pause_between_checkpoints()
         self._interval_ms = config.get_checkpoint_interval() if enabled else None
         self._timeout_ms = config.get_checkpoint_timeout()
-        # As in Flink: with a pause between them no two can be under way at once.
+        # As in Flink: with a minimum pause only one checkpoint is under way at a time.
         self._decider = RequestDecider(pause, 1 if pause else config.get_max_concurrent_checkpoints())
-        # A job that asked for no checkpoints does not fail for want of one.
+        # A job without configured checkpoints does not fail because checkpoints fail.
         self._failures = FailureManager(config.get_tolerable_checkpoint_failure_number() if enabled else None)
         self._fold_after_epochs = fold_after_epochs
         self._fold_after_bytes = fold_after_bytes
@@ -76,10 +76,10 @@ class CheckpointCoordinator:
     # Beginnings -----------------------------------------------------------------------------------------------------
 
     def request(self, request: CheckpointRequest | None = None) -> None:
-        """Asks for a checkpoint at the next epoch at which one may begin; from any thread.
+        """Requests a checkpoint at the next epoch at which one may begin; from any thread.
 
-        The interval and the minimum pause do not matter. One that finds the queue full, or the driver at its end, comes
-        to nothing, and is told.
+        The interval and the minimum pause do not matter. If the queue is full, or the driver has ended, the request is
+        refused: its `tell` gets None.
         """
         self._inbox.put(request or CheckpointRequest())
 
@@ -93,13 +93,13 @@ class CheckpointCoordinator:
         newest_epoch: int = 0,
         now_ms: int = 0,
     ) -> None:
-        """Begins at the id after the highest durable one; what was under way belongs to a dead driver.
+        """Continues after a dead driver: begins at the id after the highest durable one, with nothing under way.
 
         Args:
             next_id: The id after the highest durable one.
             last_epoch: Epoch of the newest base.
-            log_bytes: Bytes of changes behind it.
-            inlined_bytes: How many of them lie in manifests.
+            log_bytes: Bytes of changes after it.
+            inlined_bytes: How many of them are inlined in manifests.
             newest_epoch: The newest epoch that has anything to fold. If no checkpoint covers it, the first interval
                 begins now.
             now_ms: The present.
@@ -114,7 +114,7 @@ class CheckpointCoordinator:
     def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
         """Returns the checkpoint to take with this epoch, or None.
 
-        The first call begins the first interval, unless the start did: what has just started has nothing new to fold.
+        The first call begins the first interval, unless `resume` did: a job that has just started has nothing to fold.
         """
         if self._marked is not None and self._marked[0] == epoch:
             return self._marked[1]
@@ -150,9 +150,10 @@ class CheckpointCoordinator:
         )
 
     def wants_epoch(self, now_ms: int) -> bool:
-        """Says whether an idle job should seal an epoch for a checkpoint to fall on; from any thread.
+        """Returns whether an idle job should seal an epoch that carries a checkpoint; from any thread.
 
-        Somebody asked for one, or the interval is over and there are epochs that no checkpoint covers.
+        It should if a checkpoint was requested, or if the interval is over and there are epochs that no checkpoint
+        covers.
         """
         if len(self._pending) >= self._decider.max_concurrent:
             return False
@@ -176,18 +177,18 @@ class CheckpointCoordinator:
     # News -----------------------------------------------------------------------------------------------------------
 
     def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int = 0) -> None:
-        """An epoch was sealed that changed so many bytes of state; so many of them lie in its manifest."""
+        """Counts a sealed epoch: `log_bytes` of changes, of these `inlined_bytes` in its manifest."""
         self._newest_epoch = epoch
         self._log_bytes += log_bytes
         self._inlined_bytes += inlined_bytes
 
     def acknowledged(self, checkpoint_id: int, now_ms: int) -> Answer:
-        """The epoch that carries the checkpoint was sealed."""
-        known = self._known(checkpoint_id)
-        return Answer.UNKNOWN if known is None else known.acknowledge(now_ms)
+        """Notes that the epoch that carries the checkpoint was sealed."""
+        checkpoint = self._known(checkpoint_id)
+        return Answer.UNKNOWN if checkpoint is None else checkpoint.acknowledge(now_ms)
 
     def completed(self, checkpoint_id: int, now_ms: int) -> Answer:
-        """A checkpoint became visible. Earlier ones that have not ended are subsumed: it covers them."""
+        """Notes that a checkpoint became visible. Earlier ones that have not ended are subsumed: it covers them."""
         answer = self._finish(checkpoint_id, End(now_ms))
         if answer is Answer.SUCCESS:
             self._failures.completed()
@@ -197,27 +198,27 @@ class CheckpointCoordinator:
         return answer
 
     def failed(self, checkpoint_id: int, now_ms: int, reason: FailureReason, message: str = "") -> Answer:
-        """A checkpoint came to nothing; the next one covers its interval."""
+        """Notes that a checkpoint did not complete; the next one covers its interval."""
         answer = self._finish(checkpoint_id, End(now_ms, reason, message))
         if answer is Answer.SUCCESS:
             self._failures.failed(checkpoint_id, reason, message)
         return answer
 
     def declined(self, checkpoint_id: int, now_ms: int, message: str = "") -> Answer:
-        """The epoch that was to carry the checkpoint was not sealed."""
+        """Notes that the epoch that was to carry the checkpoint was not sealed."""
         if self._marked is not None and self._marked[1].checkpoint_id == checkpoint_id:
             self._marked = None  # an epoch that is run again may carry another one
         return self.failed(checkpoint_id, now_ms, FailureReason.CHECKPOINT_DECLINED, message)
 
     def overdue(self, now_ms: int) -> list[int]:
-        """Returns the checkpoints that take longer than they may, for their publisher to give up.
+        """Returns the checkpoints that take longer than the timeout, for their publisher to abandon.
 
-        Those that are just becoming visible cannot be given up any more; the others are told as `CHECKPOINT_EXPIRED`.
+        Those that are just becoming visible cannot be abandoned any more; the others end as `CHECKPOINT_EXPIRED`.
         """
         return [number for number, pending in self._pending.items() if pending.has_expired(now_ms, self._timeout_ms)]
 
     def shut_down(self, now_ms: int) -> None:
-        """The driver ends: what is under way is the next one's affair, what waits comes to nothing."""
+        """Notes that the driver ends: checkpoints under way are left to the next driver, waiting requests refused."""
         for number in list(self._pending):
             self._finish(number, End(now_ms, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN))
         self._inbox.close()
@@ -226,24 +227,24 @@ class CheckpointCoordinator:
 
     @property
     def error(self) -> CheckpointFailuresError | None:
-        """What the job has to fail with, since more checkpoints came to nothing than it tolerates."""
+        """The error with which the job has to fail, if more checkpoints failed in a row than it tolerates."""
         return self._failures.error
 
     def _known(self, checkpoint_id: int) -> PendingCheckpoint | None:
         return self._pending.get(checkpoint_id) or self._ended.get(checkpoint_id)
 
     def _finish(self, checkpoint_id: int, end: End) -> Answer:
-        known = self._known(checkpoint_id)
-        if known is None:
+        checkpoint = self._known(checkpoint_id)
+        if checkpoint is None:
             return Answer.UNKNOWN
-        answer = known.finish(end)
+        answer = checkpoint.finish(end)
         if answer is Answer.SUCCESS:
             del self._pending[checkpoint_id]
-            self._ended[checkpoint_id] = known
+            self._ended[checkpoint_id] = checkpoint
             self._last_end_ms = end.at_ms
             while len(self._ended) > REMEMBERED:
                 del self._ended[next(iter(self._ended))]
-            known.request.tell(known)
+            checkpoint.request.tell(checkpoint)
         return answer
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a job's checkpoints when the job ends: `ExternalizedCheckpointRetention`."""
+"""Keeps or discards a job's checkpoints when the job ends: `ExternalizedCheckpointRetention`."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from state_engine.checkpoint.retention.steps import RetentionReport, apply_reten
 from state_engine.clock import Clock, Ids, SystemClock
 
 JobEnd = Literal["canceled", "failed", "finished"]
-"""How a job ends for good. A stop, with or without savepoint, is no end: the job goes on with its next start."""
+"""How a job ends for good. A stop, with or without a savepoint, is no end: the job goes on with its next start."""
 
 _GO: dict[ExternalizedCheckpointRetention, frozenset[JobEnd]] = {
     ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: frozenset(),
@@ -17,10 +17,11 @@ _GO: dict[ExternalizedCheckpointRetention, frozenset[JobEnd]] = {
 
 
 def discards(retention: ExternalizedCheckpointRetention, end: JobEnd) -> bool:
-    """Says whether a job's checkpoints go when it ends so. Pure.
+    """Returns whether a job's checkpoints are discarded when it ends in this way. Pure.
 
-    Flink's `CheckpointProperties`, but for two things: `RETAIN_ON_CANCELLATION` keeps them of a job that has finished,
-    too, and a stop lets nothing go (Flink's stop with a savepoint counts as finished, which lets them go in any mode).
+    As Flink's `CheckpointProperties`, with two differences. `RETAIN_ON_CANCELLATION` also keeps the checkpoints of a
+    job that has finished. And a stop discards nothing: in Flink a stop with a savepoint counts as finished, which
+    discards them in any mode.
     """
     return end in _GO[retention]
 
@@ -30,7 +31,7 @@ def discard_checkpoints(
 ) -> RetentionReport | None:
     """Removes all epochs and checkpoints of a job that has ended; what savepoints, leases and forks need stays.
 
-    The log goes with its checkpoints, since here a job goes on from its newest epoch: the next start begins anew.
+    The log is removed with its checkpoints, since here a job goes on from its newest epoch: the next start begins anew.
 
     Args:
         root: Of the storage.
@@ -40,11 +41,12 @@ def discard_checkpoints(
         ids: New names; random ones by default.
 
     Returns:
-        What went. None if somebody else has sealed behind that manifest: then the job is theirs, and nothing went.
+        What was removed. None if another process has sealed a manifest after that one: then the job belongs to that
+        process, and nothing was removed.
 
     Raises:
-        CorruptionError: Something is damaged, so nobody knows what it needs; nothing went.
-        StorageError: The storage does not answer; calling again goes on.
+        CorruptionError: A file is damaged, so it is not known what it needs; nothing was removed.
+        StorageError: The storage does not answer; calling again continues.
     """
     clock = clock or SystemClock()
     plan = plan_discard(root, job, clock.now_ms())

@@ -7,15 +7,15 @@ from state_engine.errors import CheckpointFailuresError
 
 
 class FailureReason(Enum):
-    """Why a checkpoint, or a request for one, came to nothing; the value is its status in `_checkpoints`.
+    """Why a checkpoint, or a request for one, did not complete; the value is its status in `_checkpoints`.
 
     Named after Flink's `CheckpointFailureReason`, as far as such a reason can arise here.
     """
 
     FINALIZE_CHECKPOINT_FAILURE = "failed"
-    """Publishing raised: storage, a damaged log."""
+    """Publishing raised an error: of the storage, or because the log is damaged."""
     CHECKPOINT_DECLINED = "declined"
-    """The epoch that carried the barrier was not sealed. It has no row, as nothing durable knows of it."""
+    """The epoch that carried the barrier was not sealed. It has no row, as nothing durable records it."""
     CHECKPOINT_EXPIRED = "expired"
     """It took longer than the timeout."""
     CHECKPOINT_SUBSUMED = "subsumed"
@@ -25,14 +25,14 @@ class FailureReason(Enum):
 
     @property
     def status(self) -> Literal["failed", "declined", "expired", "subsumed", "aborted"]:
-        """What `_checkpoints` says."""
+        """The status in `_checkpoints`."""
         return self.value
 
     @property
     def counts(self) -> bool:
         """Whether it counts towards the failures that a job tolerates.
 
-        As in Flink, what is nobody's failure does not: to be covered by a later checkpoint, an end of the job.
+        As in Flink, what is not a failure does not count: a later checkpoint covered it, or the driver ended.
         """
         return self in _COUNTED
 
@@ -50,7 +50,7 @@ class FailureManager:
     """Counts failures in a row, by Flink's `CheckpointFailureManager`.
 
     Args:
-        tolerable: How many in a row are no reason to fail the job; null: any number.
+        tolerable: Number of failures in a row that do not fail the job; None for any number.
     """
 
     def __init__(self, tolerable: int | None) -> None:
@@ -59,23 +59,23 @@ class FailureManager:
         self.in_a_row = 0
 
     def failed(self, checkpoint_id: int, reason: FailureReason, message: str = "") -> None:
-        """Takes a failure into account; one that does not count changes nothing."""
+        """Counts a failure; one with a reason that does not count changes nothing."""
         if reason.counts:
             self.in_a_row += 1
             self._last = f"Checkpoint {checkpoint_id} {reason.value}{f': {message}' if message else '.'}"
 
     def completed(self) -> None:
-        """A checkpoint that became visible ends the row."""
+        """Notes that a checkpoint became visible: the count of failures in a row begins anew."""
         self.in_a_row, self._last = 0, ""
 
     @property
     def error(self) -> CheckpointFailuresError | None:
-        """What the job has to fail with, if anything."""
+        """The error with which the job has to fail, if any."""
         if self._tolerable is None or self.in_a_row <= self._tolerable:
             return None
         return CheckpointFailuresError(
             f"{self.in_a_row} checkpoints in a row failed; the job tolerates {self._tolerable}. {self._last}",
-            action="No sealed epoch is lost: mend what the last one failed with and start the job again. More are "
+            action="No sealed epoch is lost: fix the cause of the last failure and start the job again. More are "
             "tolerated with set_tolerable_checkpoint_failure_number().",
         )
 

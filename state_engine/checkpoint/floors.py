@@ -1,7 +1,7 @@
-"""The durable floor of each generation: up to it retention may delete manifests, and nobody may seal any more.
+"""The durable floor of each generation: up to it retention may delete manifests, and no process may seal any more.
 
-Documents never change, so a floor is raised by putting a higher one; the lower ones go afterwards. Whoever seals reads
-the floors behind each put, from the names alone (`ManifestLog.floors`).
+Documents never change: a floor is raised by putting a higher one, and the lower ones are deleted afterwards. A process
+that seals reads the floors after each put, from the names alone (`ManifestLog.floors`).
 """
 
 from contextlib import suppress
@@ -18,26 +18,26 @@ def read_floors(storage: CheckpointStorage) -> list[Floor]:
     Raises:
         DamagedFileError: One is not what was written.
     """
-    found = []
+    floors = []
     for info in storage.list(FLOORS, recursive=False):
         if parse_floor_path(info.path) is not None:
             with suppress(NotFoundError):  # a higher one has just replaced it
-                found.append(decode_floor(storage.get(info.path), path=info.path))
-    return found
+                floors.append(decode_floor(storage.get(info.path), path=info.path))
+    return floors
 
 
 def raise_floor(storage: CheckpointStorage, floor: Floor) -> None:
-    """Makes a floor durable and removes the lower ones of its generation; nothing happens if it is that high already.
+    """Makes a floor durable and removes the lower ones of its generation; nothing changes if it is that high already.
 
     Raises:
-        StorageError: Nobody knows whether it is raised; raising it again is safe.
+        StorageError: It is not known whether it is raised; raising it again is safe.
     """
     lower = []
     for info in storage.list(FLOORS, recursive=False):
         place = parse_floor_path(info.path)
         if place is not None and place[0] == floor.generation:
             if place[1] >= floor.epoch:
-                with suppress(AlreadyExistsError):  # whoever raised it may have died before it was durable
+                with suppress(AlreadyExistsError):  # the process that raised it may have died before it was durable
                     storage.put_if_absent(info.path, storage.get(info.path))
                 return
             lower.append(info.path)

@@ -32,7 +32,7 @@ class FoldedState(NamedTuple):
         plan: How it is published.
         written: The files that this publish wrote.
         statistics: Delta's statistics (JSON) of each of them, in order.
-        version: Version of its table, null when there is none.
+        version: Version of its table, None without a table.
         skew: Of the rows that were written.
     """
 
@@ -70,7 +70,7 @@ def fold_parts(
 
     Raises:
         StorageError: A part was not written.
-        CorruptionError: What is to be folded is gone or damaged.
+        CorruptionError: A file to be folded is gone or damaged.
     """
     files, statistics = [], []
     per_group = np.zeros(plan.max_parallelism, np.int64)
@@ -88,17 +88,17 @@ def encode_range(
 ) -> EncodedRange | None:
     """Folds key groups `first` to `last`, both inclusive, to a Parquet file in memory; None when there are no rows.
 
-    This costs CPU and memory; `put_range` writes the file. Ranges do not know of each other: several threads or
-    processes may encode and put them, in any order, also twice.
+    This costs CPU and memory; `put_range` writes the file. Ranges are independent: several threads or processes may
+    encode and put them, in any order, also twice.
     """
     part = _folded_part(plan, segments, generation, first, last)
     return None if part is None else EncodedRange(encode_parquet_part(part), _per_group(part))
 
 
 def put_range(storage: CheckpointStorage, encoded: EncodedRange) -> WrittenRange:
-    """Writes an encoded range, which means waiting for the disk. No table is told of the file.
+    """Writes the file of an encoded range, and waits for the disk. The file is not committed to a table here.
 
-    Its name stands for its content, so one that an earlier attempt left behind is taken as it is.
+    Its name determines its content, so a file that an earlier attempt left is used as it is.
     """
     return WrittenRange(*put_parquet_part(storage, encoded.part), encoded.rows_per_group)
 
@@ -138,12 +138,12 @@ def _skew(per_group: "np.ndarray[Any, Any]") -> Skew:
 
 
 def _fold_all(plan: StatePlan, rows: Sequence[pa.Table]) -> pa.Table:
-    """Folds a state from its beginning; what has expired at the published epoch need not live on."""
+    """Folds a state from scratch; rows that have expired at the published epoch need not be kept."""
     return drop_expired(plan.schema, fold(plan.schema, rows, copy=False), plan.processing_time, plan.watermark)
 
 
 def commit_state(access: CheckpointStorageAccess, state: FoldedState, *, app_id: str, epoch: int) -> FoldedState:
-    """Makes the files of a state known together; safe to repeat.
+    """Commits the files of a state together; safe to repeat.
 
     Raises:
         StorageError: The outcome is unknown, or the checkpoint storage does not take the state.

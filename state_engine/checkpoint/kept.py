@@ -1,6 +1,6 @@
-"""What a pin or a lease protects is whole: none of it is condemned, and all of it exists.
+"""Checks that what a pin or a lease protects is whole: none of it is condemned, and all of it exists.
 
-The order is that of a pin: write what you need, then look at what is condemned, then whether it exists. Retention
+The order is that of a pin: write what you need, then read what is condemned, then check that it exists. Retention
 condemns, then reads pins and leases, then deletes. A pin or lease written before retention read them spares its files;
 one written later finds the files condemned or gone, and its owner gives up.
 """
@@ -28,11 +28,11 @@ def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
     Raises:
         DamagedFileError: One is not what was written.
     """
-    found = []
+    lists = []
     for info in storage.list(CONDEMNED, recursive=False):
-        with suppress(NotFoundError):  # all its files have just gone
-            found.append(decode_condemned(storage.get(info.path), path=info.path))
-    return found
+        with suppress(NotFoundError):  # all its files have just been deleted
+            lists.append(decode_condemned(storage.get(info.path), path=info.path))
+    return lists
 
 
 def ensure_kept(
@@ -46,23 +46,23 @@ def ensure_kept(
 ) -> None:
     """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
 
-    First nothing that it needs may be condemned, then everything must be there: in this order, since a list of
-    condemned files goes when they are gone. Each manifest of the job is read once at most, ahead of
-    both; those of the way back behind them, when nobody removes them any more.
+    First it checks that nothing that the epoch needs is condemned, then that everything exists: in this order, since a
+    list of condemned files is deleted once they are gone. Each manifest of the job is read at most once, before both
+    checks. Those of the way back are read after both checks, when retention does not remove them any more.
 
     Args:
         root: Of the storage.
         stored: The sealed epoch.
         what: What relies on it, for messages.
-        files: What a pin lists: an epoch may be read from another base than the newest.
+        files: The files that a pin lists: an epoch may be read from another base than the newest.
         log: Of the job, with the manifests that the caller has read, which never change.
-        way: Whether the manifests between it and the newest epoch must be there: they tell a restore what to take back
-            from sinks, and retention keeps them from the moment on that it sees the pin or the lease.
+        way: Whether the manifests between it and the newest epoch must exist. They record what a restore retracts from
+            sinks; retention keeps them as soon as it sees the pin or the lease.
 
     Raises:
         CondemnedError: Retention is removing some of it.
         MissingFileError: Something is gone.
-        DamagedManifestError: On the way lies another manifest than the next one names.
+        DamagedManifestError: A manifest on the way back is not the one that the next manifest names.
     """
     job = stored.manifest.job
     storage = open_storage(root, job)
@@ -88,7 +88,7 @@ def ensure_kept(
 
 
 def ensure_not_condemned(storage: CheckpointStorage, folder: str, what: str) -> None:
-    """Makes sure that nothing that lies in a folder goes, once a lease that protects it is durable.
+    """Makes sure that no file in a folder is going to be deleted, once a lease that protects the folder is durable.
 
     Raises:
         CondemnedError: Retention is removing some of it.
@@ -109,7 +109,7 @@ def ensure_files_kept(storage: CheckpointStorage, files: Collection[str], what: 
         storage: Of the job.
         files: Their paths.
         what: What relies on them, for messages.
-        all_there: Whether all of them have to exist. A reader finds that out of those that it reads.
+        all_there: Whether all of them have to exist. A reader notices a missing file when it reads it.
 
     Raises:
         CondemnedError: Retention is removing some of them.
@@ -132,10 +132,10 @@ def _none_condemned(storage: CheckpointStorage, needed: Collection[str], what: s
 
 def _all_there(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
     folders = sorted({path.rpartition("/")[0] for path in needed})
-    there = {info.path for folder in folders for info in storage.list(folder, recursive=False)}
-    if gone := sorted(set(needed) - there):
+    existing = {info.path for folder in folders for info in storage.list(folder, recursive=False)}
+    if absent := sorted(set(needed) - existing):
         raise MissingFileError(
-            f"{what} needs {gone[0]}, which is gone.",
+            f"{what} needs {absent[0]}, which is gone.",
             action="Choose another epoch, checkpoint or savepoint; retention may have removed this one.",
         )
 

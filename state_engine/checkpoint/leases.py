@@ -1,9 +1,11 @@
-"""Leases: what a restore that begins, or a reader, needs for a while.
+"""Leases: they keep the files that a restore at its beginning, or a reader, needs for a while.
 
-A lease counts until its time is over. Its owner renews it while work goes on, so it outlives long work, and retention
-on a host whose clock is ahead by less than `for_ms` less `RENEWALS`. No clock decides what may be sealed: before a
-restore seals the manifest that makes its source needed, it ties its leases to the number of that manifest
-(`HeldLease.until`). Such a lease counts as long as the number is free, however late it is.
+A lease counts until its time is over. Its owner renews it while work goes on. So it outlives long work. It also holds
+against retention on a host with a clock that is ahead by less than `for_ms` minus the time between renewals.
+
+No clock decides what may be sealed: before a restore seals the manifest that makes its source needed, it ties its
+leases to the number of that manifest (`HeldLease.until`). Such a lease counts as long as the number is free, however
+late it is.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +27,7 @@ LEASE_MS = 3_600_000
 """How long a lease holds by default: an hour."""
 
 RENEWALS = 12
-"""A lease is renewed once such a part of its time is over."""
+"""A lease is renewed once this fraction of its time is over: one `RENEWALS`-th."""
 
 
 def read_leases(root: str, job: str, now_ms: int) -> list[Lease]:
@@ -38,7 +40,7 @@ def read_leases(root: str, job: str, now_ms: int) -> list[Lease]:
 
 
 def expired_leases(root: str, job: str, now_ms: int) -> list[str]:
-    """Returns the paths of leases that count no more: of processes that died before they gave them back.
+    """Returns the paths of leases that do not count any more: their processes died before they gave them back.
 
     Raises:
         DamagedFileError: One is not what was written.
@@ -47,10 +49,10 @@ def expired_leases(root: str, job: str, now_ms: int) -> list[str]:
 
 
 class HeldLease:
-    """A lease that this process holds. Documents never change: a changed lease is a new one, and the old one goes.
+    """A lease that this process holds. Documents never change: a new lease replaces the old one, which is deleted.
 
     Args:
-        storage: Of the job whose files it keeps.
+        storage: Of the job that has the files to keep.
         lease: As it is now, durable.
         check: Makes sure that all of it is kept, or raises.
         clock: Time.
@@ -66,12 +68,12 @@ class HeldLease:
         self._for_ms = lease.expires_at - lease.created_at
 
     def renew(self) -> None:
-        """Lets the lease begin anew, if enough of its time is over. For long work, between two of its steps."""
+        """Begins the lease's time anew, if enough of it is over. Long work calls it between two of its steps."""
         if not 0 <= self._clock.now_ms() - self.lease.created_at < self._for_ms // RENEWALS:
             self._replace(self.lease.until)
 
     def until(self, number: FreeNumber) -> None:
-        """Ties the lease to a manifest that is about to be sealed, and makes sure that everything is kept till then.
+        """Ties the lease to a manifest that is about to be sealed, and makes sure that everything is kept until then.
 
         Raises:
             CondemnedError: Retention is removing some of it.
@@ -110,7 +112,7 @@ def files_kept(
         storage: Of the job.
         stored: The sealed epoch.
         files: Their paths.
-        purpose: What for, in words.
+        purpose: What the lease is for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
         all_there: As in `ensure_files_kept`.
@@ -147,11 +149,11 @@ def leased(
     Args:
         root: Of the storage.
         stored: The sealed epoch.
-        purpose: What for, in words.
+        purpose: What the lease is for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
         for_ms: When it expires, should the process die.
-        way: As in `ensure_kept`. Who only reads, or restores and keeps all output, needs no way.
+        way: As in `ensure_kept`. A reader, or a restore that keeps all output, does not need it.
         log: As in `ensure_kept`.
 
     Raises:
@@ -188,7 +190,7 @@ def leased_folder(
         root: Of the storage.
         job: Name of the job.
         folder: Path below the job's root.
-        purpose: What for, in words.
+        purpose: What the lease is for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
         for_ms: When it expires, should the process die.
@@ -237,7 +239,7 @@ def _put(storage: CheckpointStorage, lease: Lease) -> None:
 def _all_leases(root: str, job: str) -> Iterator[Lease]:
     storage = open_storage(root, job)
     for info in storage.list(LEASES, recursive=False):
-        with suppress(NotFoundError):  # it has just been given back
+        with suppress(NotFoundError):  # the lease has just been given back
             yield decode_lease(storage.get(info.path), path=info.path)
 
 
@@ -246,7 +248,7 @@ def _counts(root: str, lease: Lease, now_ms: int) -> bool:
 
 
 def _is_free(root: str, number: FreeNumber) -> bool:
-    """Whether a manifest may still be sealed there. The floor is read last: it rises before a number is freed."""
+    """Whether a manifest may still get this number. The floor is read last: it rises before a number is freed."""
     storage = open_storage(root, number.job)
     if storage.exists(manifest_path(number.generation, number.epoch)):
         return False

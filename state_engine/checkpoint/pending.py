@@ -8,19 +8,19 @@ from state_engine.checkpoint.requests import CheckpointRequest
 
 
 class Answer(Enum):
-    """What the coordinator says to news of a checkpoint; none of them is an error."""
+    """The coordinator's answer to a report about a checkpoint; no answer is an error."""
 
     SUCCESS = "success"
     DUPLICATE = "duplicate"
-    """It was told this before."""
+    """The same was reported before."""
     DISCARDED = "discarded"
-    """The checkpoint had ended by then, otherwise than the news says."""
+    """The checkpoint had already ended, in another way than reported."""
     UNKNOWN = "unknown"
     """There never was a checkpoint of this id in this incarnation."""
 
 
 class End(NamedTuple):
-    """How a checkpoint ended; `reason` is null if it became visible."""
+    """How a checkpoint ended; `reason` is None if it became visible."""
 
     at_ms: int
     reason: FailureReason | None = None
@@ -39,7 +39,7 @@ class PendingCheckpoint:
     Args:
         checkpoint_id: Its id.
         epoch: The epoch that carries its barrier.
-        request: What it was taken for.
+        request: The request for it.
         began_ms: When it was marked.
     """
 
@@ -52,7 +52,7 @@ class PendingCheckpoint:
         self.end: End | None = None
 
     def acknowledge(self, now_ms: int) -> Answer:
-        """All subtasks acknowledged, and the epoch is sealed."""
+        """Notes that all subtasks acknowledged, and that the epoch is sealed."""
         if self.end is not None:
             return Answer.DISCARDED
         if self.sealed_ms is not None:
@@ -61,14 +61,14 @@ class PendingCheckpoint:
         return Answer.SUCCESS
 
     def finish(self, end: End) -> Answer:
-        """It ended."""
+        """Notes how it ended."""
         if self.end is not None:
             return Answer.DUPLICATE if self.end.reason is end.reason else Answer.DISCARDED
         self.end = end
         return Answer.SUCCESS
 
     def has_expired(self, now_ms: int, timeout_ms: int) -> bool:
-        """Says whether it takes too long. The time counts from the mark, as in Flink."""
+        """Returns whether it takes too long. The time counts from the mark, as in Flink."""
         return self.end is None and now_ms - self.began_ms >= timeout_ms
 
 

@@ -1,4 +1,4 @@
-"""Decides per state how a checkpoint is published: which key groups to one file, and whether from scratch. Pure."""
+"""Plans how a checkpoint publishes each state: the key groups of each file, and whether to fold from scratch. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,26 +15,26 @@ FULL_FACTOR = 4
 """A state is folded from scratch when the rows of its files are more than this many times its live rows."""
 
 FULL_MINIMUM_ROWS = 50_000
-"""Below this many rows a long log costs less than it takes to rewrite it."""
+"""Below this many rows, reading a long log costs less than rewriting it."""
 
 FULL_LAYERS = 32
-"""A state is folded from scratch when so many incremental checkpoints lie on top of each other."""
+"""A state is folded from scratch when its files are from more than this many checkpoints."""
 
 ROWS_PER_FILE = 500_000
-"""Rows of the log that are folded at once, about; bounds memory. One key group is never split."""
+"""About the number of rows of the log that are folded at once; bounds memory. One key group is never split."""
 
 SMALL_ROW = 16
-"""Bytes, compressed. Of rows that are no larger `SMALL_ROWS` times as many are folded at once."""
+"""Compressed bytes per row. If rows are on average no larger, `SMALL_ROWS` times `ROWS_PER_FILE` are folded at once."""
 
 SMALL_ROWS = 4
-"""A section has up to 65,536 rows, of however many key groups. A log of many epochs was cut so finely that its sections
-were read five times, once for each range that they lie in."""
+"""A section has up to 65,536 rows, of any number of key groups. Without this factor a log of many epochs was cut so
+finely that its sections were read five times, once for each range that they overlap."""
 
 _SLACK = 1.05
-"""A range may have so many times the rows that it should: key groups are never quite even, and each range costs."""
+"""A range may have this many times its target of rows: key groups are never quite even, and each range has a cost."""
 
 _ROUNDING = 1e-9
-"""What sums of shares may be off by."""
+"""Tolerance for rounding in sums of shares."""
 
 
 class StatePlan(NamedTuple):
@@ -49,7 +49,7 @@ class StatePlan(NamedTuple):
         kept: Files of the base that stay.
         ranges: Key groups, both ends inclusive, to fold into one file each.
         max_parallelism: Number of key groups.
-        processing_time: Of the published epoch, in ms; by it or by `watermark` a full fold knows what has expired.
+        processing_time: Of the published epoch, in ms; a full fold decides by it or by `watermark` what has expired.
         watermark: Of the operator at that epoch (`settled_time`); None if it had none.
     """
 
@@ -66,7 +66,7 @@ class StatePlan(NamedTuple):
 
 
 def states_of(manifests: Sequence[Manifest]) -> list[StateSchema]:
-    """Returns the states that a chain knows, of every kind, each by its newest schema."""
+    """Returns the states in a chain of manifests, of every kind, each with its newest schema."""
     newest: dict[tuple[str, str], StateSchema] = {}
     for manifest in manifests:
         for schema in manifest.schemas:
@@ -84,12 +84,12 @@ def plan_state(
     asked_full: bool = False,
     traits: StorageTraits = DELTA,
 ) -> StatePlan:
-    """Plans one state.
+    """Plans how one state is published.
 
     Args:
         schema: The state.
         base: The newest visible base on the lineage.
-        manifests: Everything behind it, the published epoch last.
+        manifests: All manifests after it, the published epoch last.
         active: Names of the files that are in the state's table now, or None when there is no table.
         inherited: Without a base: that of the job which this one was forked from. Its files stay in that job.
         asked_full: Whether the state is folded from scratch in any case.
@@ -97,25 +97,25 @@ def plan_state(
     """
     head = manifests[-1]
     table = state_table_path(schema)
-    mine = files_of(base, schema)
+    base_files = files_of(base, schema)
     layer = f"e{head.epoch:010d}-from-e{base.epoch + 1:010d}" if base is not None else ""
     incremental = f"part-g{head.generation:06d}-{layer}"
-    foreign = _foreign(table, mine, active, incremental) if traits.tables else ""
-    reason = _why_full(schema, base, mine, head, foreign, traits)
+    foreign = _foreign(table, base_files, active, incremental) if traits.tables else ""
+    reason = _why_full(schema, base, base_files, head, foreign, traits)
     reason = reason or ("it was asked for" if asked_full else "")
-    folded = (*mine, *files_of(inherited, schema)) if reason else ()
+    folded = (*base_files, *files_of(inherited, schema)) if reason else ()
     sections = _sections(manifests, schema)
     blocks = [*((one.first, one.last, one.rows) for one in sections), *_file_blocks(folded)]
     size = sum(one.length for one in sections) + sum(file.length for file in folded)
     at_once = rows_at_once(sum(rows for _, _, rows in blocks), size)
-    groups = _max_parallelism(schema, mine, manifests)
+    groups = _max_parallelism(schema, base_files, manifests)
     return StatePlan(
         schema=schema,
         table=table,
         stem=f"part-g{head.generation:06d}-e{head.epoch:010d}-full" if reason else incremental,
         full=bool(reason),
         reason=reason,
-        kept=() if reason else mine,
+        kept=() if reason else base_files,
         ranges=cut_ranges(blocks, groups, at_once) if reason or blocks else (),
         max_parallelism=groups,
         processing_time=head.processing_time,
@@ -128,11 +128,11 @@ def cut_ranges(
 ) -> tuple[tuple[int, int], ...]:
     """Cuts all key groups into ranges of at most about `rows_per_range` rows, which share the rows evenly.
 
-    Even ranges keep threads busy to the end. What lies across a border is read for both sides, so there are no more
-    ranges than need be.
+    Even ranges keep threads busy to the end. A block across a border is read for both sides, so there are no more
+    ranges than necessary.
 
     Args:
-        blocks: (first, last, rows): so many rows somewhere in these key groups, both inclusive.
+        blocks: (first, last, rows): `rows` rows are somewhere in key groups `first` to `last`, both inclusive.
         max_parallelism: Number of key groups.
         rows_per_range: Rows at which a range ends; a range has at least one key group.
     """
@@ -144,22 +144,22 @@ def cut_ranges(
     even = _even_shares(before, most)
     ranges: list[tuple[int, int]] = []
     start, inside = 0, 0.0
-    for group, own in enumerate(rows.tolist()):
-        reached = inside + own / 2 > even[start]  # the border in front is the nearer one
-        if inside and own and (reached or inside + own > most):  # no range is without rows
+    for group, in_group in enumerate(rows.tolist()):
+        reached = inside + in_group / 2 > even[start]  # the border before this group is the nearer one
+        if inside and in_group and (reached or inside + in_group > most):  # no range is without rows
             ranges.append((start, group - 1))
             start, inside = group, 0.0
-        inside += own
+        inside += in_group
     return (*ranges, (start, max_parallelism - 1))
 
 
 def _even_shares(before: NDArray[np.float64], most: float) -> list[float]:
-    """Rows per range for the key groups from each one on, when as few ranges as can be share them.
+    """Returns for each key group: the rows per range if the fewest possible ranges share it and all groups after it.
 
-    Each has a share of its own: a large key group is no debt of those behind it.
+    Each key group has its own share: so a large one does not change the shares of those after it.
 
     Args:
-        before: How many rows lie in front of each key group, and how many there are.
+        before: The number of rows before each key group, and last the total.
         most: Rows that a range may have; a range of one key group may have more.
     """
     groups, rows = len(before) - 1, float(before[-1])
@@ -174,17 +174,17 @@ def _even_shares(before: NDArray[np.float64], most: float) -> list[float]:
 
 
 def rows_at_once(rows: int, size: int) -> int:
-    """Returns how many rows a range may have, about.
+    """Returns about how many rows a range may have.
 
     Args:
-        rows: How many there are in all.
-        size: Their bytes, as they are stored.
+        rows: The total number of rows.
+        size: Their stored bytes.
     """
     return ROWS_PER_FILE * (SMALL_ROWS if size <= SMALL_ROW * rows else 1)
 
 
 def part_stem(plan: StatePlan, first: int, last: int) -> str:
-    """Returns the name of the part for a range: it stands for its content, whoever writes it."""
+    """Returns the name of the part for a range: it determines the content, whichever process writes it."""
     return f"{plan.stem}-{first:05d}-{last:05d}"
 
 
@@ -194,13 +194,13 @@ def file_name(plan: StatePlan, first: int, last: int) -> str:
 
 
 def live_rows(manifests: Sequence[Manifest], schema: StateSchema) -> tuple[int, int] | None:
-    """Returns (rows, keys) that live, as the subtasks reported last; None when none of them did."""
+    """Returns the numbers of live (rows, keys), as the subtasks reported last; None when none of them did."""
     for manifest in reversed(manifests):
         operator = manifest.operators.get(schema.uid)
         acks = operator.acks if operator is not None else ()
-        found = [s for ack in acks for s in ack.statistics if s.name == schema.name]
-        if found:
-            return sum(s.rows for s in found), sum(s.keys for s in found)
+        statistics = [s for ack in acks for s in ack.statistics if s.name == schema.name]
+        if statistics:
+            return sum(s.rows for s in statistics), sum(s.keys for s in statistics)
     return None
 
 
@@ -244,9 +244,9 @@ def layer_of(path: str) -> str:
 
 
 def _foreign(table: str, mine: Sequence[StateFile], active: Sequence[str] | None, incremental: str) -> str:
-    """Says what is in the table that a sound series of publishes would not have left there.
+    """Returns how the table differs from what a correct series of publishes leaves there; empty if it does not.
 
-    An unfinished attempt at this very publish is sound; one at another epoch, or somebody's OPTIMIZE, is not.
+    Files of an unfinished attempt at this same publish are correct; those at another epoch, or of an OPTIMIZE, are not.
     """
     names = {file.path.removeprefix(f"{table}/") for file in mine}
     if active is None:

@@ -1,4 +1,4 @@
-"""The publisher behind the `Publisher` port: one checkpoint at a time, in the background, never in the stream's way."""
+"""Implements the `Publisher` port: one checkpoint at a time, in the background; the stream never waits for it."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from state_engine.storage.tables import Tables
 
 
 class PublishEvent(NamedTuple):
-    """How a checkpoint ended: with a base, or for a reason."""
+    """How a checkpoint ended: with a base, or with the reason why it did not complete."""
 
     checkpoint_id: int
     base: BaseReference | None
@@ -48,22 +48,22 @@ class CheckpointPublisher:
     """Publishes checkpoints and reports how they ended.
 
     All methods are for the driver's thread; folding runs where `background` runs it, one checkpoint after the other.
-    Of several that wait only the newest is published: it covers the others, which are subsumed. A publish that fails
-    leaves a row behind; the next checkpoint covers its interval. The log is read through a `ManifestLog` of its own,
-    since that is not for two threads.
+    If several wait, only the newest is published: it covers the others, which are subsumed. A publish that fails leaves
+    a row; the next checkpoint covers its interval. The publisher reads the log through its own `ManifestLog`, because
+    two threads must not share one.
 
     Args:
         storage: The job's storage.
         job: Its name.
         tables: The job's tables; by default those that suit the storage.
-        checkpoint_storage: What keeps the folded state. By default what kept the base before, and tables where there
-            was none: who publishes for a job that does not run need not know what its author chose.
+        checkpoint_storage: Keeps the folded state. By default the one that kept the base before, and tables without a
+            base: a caller that publishes for a job that does not run need not know what its author chose.
         background: Where folding runs; on the caller's thread by default.
         clock: Time.
         ids: New names.
         crash: Places where a test ends the process.
-        on_end: Is told how each checkpoint ended, during a later call of `completed` or `finish`.
-        open_job: Opens the storage of another job: the first checkpoint of a forked job folds that one's files too.
+        on_end: Called with the end of each checkpoint, during a later call of `completed` or `finish`.
+        open_job: Opens the storage of another job: the first checkpoint of a fork also folds files of that job.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class CheckpointPublisher:
         self._on_end = on_end
         self._ended: deque[PublishEvent] = deque()  # filled in the background, emptied by the driver
         self._waiting: deque[Work] = deque()  # filled by the driver, emptied in the background
-        self._open: set[int] = set()  # the driver's: begun, and it knows of no end
-        # Whoever sets an id first decides: the driver that it is given up, or the background how it ends. The other one
-        # removes it, once it has learnt that.
+        self._open: set[int] = set()  # used by the driver: begun, and it has seen no end
+        # The side that sets an id first decides: the driver that it is abandoned, or the background how it ends. The
+        # other side removes the id once it has seen that.
         self._decided: dict[int, Literal["abandoned", "visible", "ended"]] = {}
         self._visible: BaseReference | None = None  # written where folding runs, and by `finish` while nothing runs
         self._completed: BaseReference | None = None
@@ -146,7 +146,7 @@ class CheckpointPublisher:
         return ends
 
     def finish(self, head: StoredManifest, mark: Mark | None = None) -> BaseReference | None:
-        """Publishes what a chain owes; `mark` is that of a checkpoint on `head` itself, if it is known."""
+        """Publishes the checkpoints that a chain owes; `mark` is that of one on `head` itself, if it is known."""
         self._background.wait()
         self._visible = self._completed = newest_base(self._world.rows.newest_first(), head.manifest)
         owed = self._owed(head)
@@ -167,32 +167,32 @@ class CheckpointPublisher:
         for generation in log.generations():
             newest = log.newest(generation)
             while newest is not None and newest.manifest.checkpoint_id is None:
-                # An id that is older than the adopted base has a row; those behind it are found by walking back.
+                # An id that is older than the adopted base has a row; later ones are found by walking back.
                 base, before = newest.manifest.base, newest.manifest.epoch - 1
-                here = newest.manifest.lineage[-1].first <= before and (base is None or before > base.epoch)
+                continues = newest.manifest.lineage[-1].first <= before and (base is None or before > base.epoch)
                 try:
-                    newest = log.read(generation, before) if here else None
-                except NotFoundError:  # below the floor, which knows the ids of what is gone
+                    newest = log.read(generation, before) if continues else None
+                except NotFoundError:  # below the floor, which records the ids of what is gone
                     break
             highest = max(highest, (newest.manifest.checkpoint_id or 0) if newest is not None else 0)
         return highest + 1
 
     def _owed(self, head: StoredManifest) -> list[StoredManifest]:
-        """Checkpoints of the running generation, behind the newest base, of which no row tells the end."""
+        """Returns the checkpoints of the running generation after the newest base that have no row about their end."""
         after = self._visible.epoch if self._visible is not None else 0
-        wanted = {
+        owed = {
             stored.manifest.checkpoint_id: stored
             for stored in self._world.log.chain(head)
             if (stored.manifest.job, stored.manifest.generation) == (self._world.job, head.manifest.generation)
             and stored.manifest.checkpoint_id is not None
             and stored.manifest.epoch > after
         }
-        lowest = min(wanted, default=0)
-        for row in self._world.rows.newest_first() if wanted else ():
+        lowest = min(owed, default=0)
+        for row in self._world.rows.newest_first() if owed else ():
             if (row.checkpoint_id or 0) < lowest:
                 break
-            wanted.pop(row.checkpoint_id or 0, None)
-        return list(wanted.values())
+            owed.pop(row.checkpoint_id or 0, None)
+        return list(owed.values())
 
     def _publish_newest(self) -> None:
         work = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -202,7 +202,7 @@ class CheckpointPublisher:
         self._fail(work[end:], FailureReason.CHECKPOINT_EXPIRED, "It waited for others.")
 
     def _run(self, work: Work, joined: Sequence[Work], why: FailureReason) -> None:
-        """Publishes one checkpoint and notes its end and that of those it covers. Only a simulated crash gets out."""
+        """Publishes one checkpoint; reports its end and the ends of those it covers. Raises only a simulated crash."""
         head, checkpoint_id = work.sealed.manifest, work.mark.checkpoint_id
         now = self._world.clock.now_ms()
         covered = f"Its interval joined checkpoint {checkpoint_id}."
@@ -217,17 +217,17 @@ class CheckpointPublisher:
         except AbandonedError:
             return self._fail([*joined, work], FailureReason.CHECKPOINT_EXPIRED, "")
         except Exception as error:
-            found = self._visible_after_all(checkpoint_id)
-            if found is None:
+            visible = self._visible_after_all(checkpoint_id)
+            if visible is None:
                 return self._fail([*joined, work], FailureReason.FINALIZE_CHECKPOINT_FAILURE, report_of(error))
-            base = found
+            base = visible
         self._visible = base
         for one in joined:
             self._tell(PublishEvent(one.mark.checkpoint_id, None, why, covered))
         self._tell(PublishEvent(checkpoint_id, base))
 
     def _visible_after_all(self, checkpoint_id: int) -> BaseReference | None:
-        """Looks whether the row is there, where appending it gave no answer."""
+        """Returns the base of the checkpoint's row, if that exists although appending it gave no answer."""
         if self._decided.get(checkpoint_id) != "visible":
             return None
         try:
@@ -249,21 +249,21 @@ class CheckpointPublisher:
         return FailureReason.CHECKPOINT_EXPIRED if self._is_abandoned(work) else otherwise
 
     def _fail(self, work: Sequence[Work], reason: FailureReason, message: str) -> None:
-        """Notes what came to nothing. In the order of epochs: a row behind one of a later epoch would be left out."""
+        """Records checkpoints that do not complete, in the order of epochs: a row after a later one is left out."""
         for one in work:
-            own = self._reason(one, reason)
-            self._record(one, own, message)
-            self._tell(PublishEvent(one.mark.checkpoint_id, None, own, message))
+            own_reason = self._reason(one, reason)
+            self._record(one, own_reason, message)
+            self._tell(PublishEvent(one.mark.checkpoint_id, None, own_reason, message))
 
     def _tell(self, event: PublishEvent) -> None:
-        """Tells the driver of an end, unless that has given the checkpoint up and knows: each end is told once."""
+        """Reports an end to the driver, unless the driver abandoned the checkpoint itself: once for each end."""
         if self._decided.setdefault(event.checkpoint_id, "ended") == "abandoned":
             del self._decided[event.checkpoint_id]
         else:
             self._ended.append(event)
 
     def _newest_base(self, manifest: Manifest) -> BaseReference | None:
-        """The base that the manifest names, or a newer one that became visible since, if it is on the same lineage."""
+        """Returns the manifest's base, or a newer one that became visible since, if it is on the same lineage."""
         named, seen = manifest.base, self._visible
         if seen is None or seen.epoch >= manifest.epoch or not contains(manifest.lineage, seen.generation, seen.epoch):
             return named
@@ -275,12 +275,12 @@ class CheckpointPublisher:
         try:
             self._world.rows.append([row], app_id=f"{app_id(manifest)}/failed", version=manifest.epoch)
         except LakestateError:
-            # The storage is what failed; the driver counts the failure, and `finish` sees a checkpoint without a row.
+            # The storage failed; the driver counts the failure, and `finish` sees a checkpoint without a row.
             return
 
 
 def _owed_mark(stored: StoredManifest) -> Mark:
-    """What is known of a checkpoint from its manifest alone."""
+    """Returns the mark of a checkpoint that is known from its manifest alone."""
     return Mark(checkpoint_id=stored.manifest.checkpoint_id or 0, trigger=TRIGGER)
 
 

@@ -1,4 +1,4 @@
-"""Which request for a checkpoint is next. Pure."""
+"""Queues requests for checkpoints and decides which is next. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 MAX_QUEUED = 1_000
 
 PERIODIC = "coordinator"
-"""Who asked, where nobody but the interval did."""
+"""Trigger of a checkpoint that only the interval requested."""
 LOG_LENGTH = "log length"
-"""Who asked, where nobody did: the log behind the newest base has grown long."""
+"""Trigger of a checkpoint without a request: the log after the newest base has grown long."""
 
 
 def _nobody(_: "PendingCheckpoint | None") -> None:
-    """Whom nobody waits for is told nothing."""
+    """The default of `tell`, for a request that no caller waits for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +24,10 @@ class CheckpointRequest:
     """A request for a checkpoint.
 
     Args:
-        trigger: Who asked.
+        trigger: Who requested it.
         full: Whether the state is folded from scratch, whatever the last checkpoint left.
-        periodic: Whether it is the interval's own, so that the minimum pause holds for it.
-        tell: Is given the checkpoint when it has ended, on the driver's thread; null if it never began.
+        periodic: Whether the coordinator made it by itself, so that the minimum pause holds for it.
+        tell: Called with the checkpoint when it has ended, on the driver's thread; with None if it never began.
     """
 
     trigger: str = "user"
@@ -38,10 +38,10 @@ class CheckpointRequest:
 
 @dataclass
 class RequestDecider:
-    """Queues requests and lets one pass at a time, by Flink's `CheckpointRequestDecider`.
+    """Queues requests and admits one at a time, as Flink's `CheckpointRequestDecider`.
 
-    Those of people come before those of the interval, of which at most one waits; the minimum pause counts from the
-    end of the last checkpoint and holds for the interval's only.
+    Requests of callers come before periodic ones. At most one periodic request waits. The minimum pause counts from the
+    end of the last checkpoint and holds for periodic requests only.
 
     Args:
         min_pause_ms: Least time between an end and the next beginning.
@@ -61,7 +61,7 @@ class RequestDecider:
         """Queues a request.
 
         Returns:
-            The request that had to go because the queue is full: the interval's, or else the new one.
+            The request that was dropped because the queue is full: the periodic one, or else the new one.
         """
         if request.periodic:
             if any(waiting.periodic for waiting in self._queue):
@@ -72,7 +72,7 @@ class RequestDecider:
             self._queue.insert(place, request)
         if len(self._queue) <= self.max_queued:
             return None
-        return self._queue.pop()  # the interval's stands last
+        return self._queue.pop()  # the periodic one is last
 
     def clear(self) -> list[CheckpointRequest]:
         """Takes all requests out of the queue."""
@@ -92,10 +92,10 @@ class RequestDecider:
         return self._queue.pop(0)
 
     def may_begin(self, one_more: bool, last_end_ms: int | None, now_ms: int) -> bool:
-        """Says whether a request that waits need not wait longer for the pause's sake.
+        """Returns whether a request waits that the minimum pause does not hold back.
 
         Args:
-            one_more: Whether the interval's is to be thought of as waiting too.
+            one_more: Whether to assume that a periodic request waits too.
             last_end_ms: When the last one ended.
             now_ms: The present.
         """

@@ -1,4 +1,4 @@
-"""What is written about a checkpoint that completed, or came to nothing. Pure."""
+"""Builds the row of `_checkpoints` for a checkpoint that has ended, whether it completed or not. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import BaseReference, Manifest
 
 TRIGGER = PERIODIC
-"""What stands in the row of a checkpoint of which nobody knows any more who asked for it."""
+"""Trigger in the row of a checkpoint if it is not known any more who requested it."""
 
 
 def completed_row(
@@ -32,7 +32,7 @@ def completed_row(
         manifests: The interval, oldest first.
         states: All states.
         base: The base, durable.
-        mark: What the checkpoint was taken for.
+        mark: The mark of the checkpoint, with its trigger.
         phases: Milliseconds per phase.
         now_ms: The present.
     """
@@ -42,7 +42,7 @@ def completed_row(
     for row in rows:
         if row.keys is not None:
             keys[row.uid] = max(keys.get(row.uid, 0), row.keys)
-    known = [row.rows for row in rows if row.rows is not None]
+    counts = [row.rows for row in rows if row.rows is not None]
     return CheckpointRow(
         id=str(base.checkpoint_id),
         kind="checkpoint",
@@ -60,7 +60,7 @@ def completed_row(
         phases_ms=phases,
         bytes=sum(file.length for state in states for file in state.written),
         state_bytes=sum(row.bytes for row in rows),
-        rows=sum(known) if len(known) == len(rows) else None,
+        rows=sum(counts) if len(counts) == len(rows) else None,
         log_rows=sum(row.log_rows for row in rows),
         changed_rows=sum(row.changed_rows for row in rows),
         keys=keys,
@@ -70,7 +70,7 @@ def completed_row(
 
 
 def ended_row(sealed: StoredManifest, mark: Mark, reason: FailureReason, now_ms: int, failure: str) -> CheckpointRow:
-    """Returns the row of a checkpoint that came to nothing; a later one covers its interval."""
+    """Returns the row of a checkpoint that did not complete; a later one covers its interval."""
     head = sealed.manifest
     return CheckpointRow(
         id=str(head.checkpoint_id),

@@ -1,7 +1,7 @@
-"""What a job's checkpoints were like, from the rows of `_checkpoints` alone. Pure.
+"""Statistics of a job's checkpoints, from the rows of `_checkpoints` alone. Pure.
 
-By Flink's `CheckpointStatsSnapshot`: counts, the newest of each kind, a summary and a history. A driver on an empty
-disk has the same history as the one before it.
+As in Flink's `CheckpointStatsSnapshot`: counts, the newest of each kind, a summary and a history. A driver on an empty
+disk has the same history as the driver before it.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from state_engine.checkpoint.pending import PendingCheckpoint
 from state_engine.checkpoint.table import CheckpointRow
 
 HISTORY = 10
-"""So many checkpoints a history shows; Flink's `web.checkpoints.history`."""
+"""Number of checkpoints that a history shows; Flink's `web.checkpoints.history`."""
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many checkpoints there were. Savepoints are no checkpoints; `failed` are all that came to nothing."""
+    """How many checkpoints there were, without savepoints; `failed` are all that ended and did not complete."""
 
     completed: int = 0
     failed: int = 0
@@ -58,7 +58,7 @@ class Latest(NamedTuple):
 
 
 class CheckpointStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What `statistics_of` found."""
+    """The statistics of a job's checkpoints (`statistics_of`)."""
 
     counts: Counts
     latest: Latest
@@ -74,7 +74,7 @@ def statistics_of(
 
     Args:
         rows: All rows of `_checkpoints`, oldest first.
-        pending: What is under way, if a driver is asked.
+        pending: The checkpoints under way, if a driver gives them.
         history: How many checkpoints the history and its summary go back.
     """
     checkpoints = [row for row in rows if row.kind == "checkpoint"]
@@ -112,7 +112,7 @@ def _spread(figures: Sequence[int]) -> Spread:
         minimum=min(figures),
         maximum=max(figures),
         average=round(sum(figures) / len(figures)),
-        quantiles=tuple(float(found) for found in np.quantile(figures, QUANTILES)),
+        quantiles=tuple(float(value) for value in np.quantile(figures, QUANTILES)),
     )
 
 

@@ -35,7 +35,7 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     """One state in a checkpoint.
 
     `log_rows` counts the rows of all files, deletes included; `changed_rows` those that this checkpoint added. `rows`
-    and `keys` count what lives, as the subtasks reported it. `version` is the Delta version of `table`.
+    and `keys` count live ones, as the subtasks reported them. `version` is the Delta version of `table`.
 
     Of the rows that this checkpoint wrote, `groups` is the number of key groups that have any, and `largest_group` the
     one that has most.
@@ -165,9 +165,9 @@ def to_table(rows: Sequence[CheckpointRow]) -> pa.Table:
 
 def from_table(table: pa.Table) -> list[CheckpointRow]:
     """Returns the rows of the table; columns that this release does not know are left out."""
-    known = [name for name in SCHEMA.names if name in table.column_names]
+    columns = [name for name in SCHEMA.names if name in table.column_names]
     rows = []
-    for value in table.select(known).to_pylist():
+    for value in table.select(columns).to_pylist():
         for name in ("triggered_at", "completed_at"):
             value[name] = (value[name] - _EPOCH) // _MILLISECOND
         for name in ("phases_ms", "keys"):
@@ -179,13 +179,13 @@ def from_table(table: pa.Table) -> list[CheckpointRow]:
 def encode_rows(rows: Sequence[CheckpointRow]) -> tuple[str, pa.Buffer]:
     """Returns the name and the bytes of the file of the table that holds these rows.
 
-    The name is for the content: the same rows again are the same file, and another attempt's rows are another one.
+    The name has a digest of the content: the same rows give the same file, other rows of another attempt another file.
     """
     sink = pa.BufferOutputStream()
     pq.write_table(to_table(rows), sink, compression="zstd")
     data = sink.getvalue()
-    vain = "" if any(row.status == "completed" for row in rows) else "-failed"
-    return f"part-{rows[-1].id}{vain}-{_digest(data)}.parquet", data
+    suffix = "" if any(row.status == "completed" for row in rows) else "-failed"
+    return f"part-{rows[-1].id}{suffix}-{_digest(data)}.parquet", data
 
 
 def decode_rows(data: bytes) -> list[CheckpointRow]:
@@ -194,12 +194,12 @@ def decode_rows(data: bytes) -> list[CheckpointRow]:
 
 
 class RowFile(NamedTuple):
-    """What the name of a file of the table tells, without reading it.
+    """What the name of a file of the table contains; the file is not read.
 
     Attributes:
         name: The name.
         id: The highest id of its rows: of a checkpoint, or of a savepoint.
-        completed: False if every row is of a checkpoint that came to nothing.
+        completed: False if every row is of a checkpoint that did not complete.
     """
 
     name: str
@@ -220,13 +220,13 @@ class CheckpointTable:
         self._tables = tables
 
     def append(self, rows: Sequence[CheckpointRow], *, app_id: str, version: int, fence: Fence | None = None) -> None:
-        """Makes the rows visible together, or none of them; nothing happens when (app_id, version) was there before.
+        """Makes all rows visible together, or none; does nothing when (app_id, version) was committed before.
 
         Args:
             rows: What to append.
             app_id: The application.
             version: The application's transaction.
-            fence: Nothing is appended where its application has a later transaction.
+            fence: Nothing is appended if its application has a later transaction.
 
         Raises:
             FencedError: The fence was passed.
@@ -247,9 +247,10 @@ class CheckpointTable:
         return sorted(rows, key=lambda row: (row.completed_at, row.generation, row.epoch))
 
     def newest_first(self) -> Iterator[CheckpointRow]:
-        """Yields the rows of checkpoints from the highest id down and reads no more files than are asked for.
+        """Yields the rows of checkpoints from the highest id down; reads a file only when the iteration reaches it.
 
-        A file is named for its highest id. Files of other names (somebody compacted the table) are all read first.
+        A file is named after its highest id. If files have other names, because another process compacted the table,
+        all files are read first.
         """
         files = self.files()
         if files is None:
@@ -272,20 +273,20 @@ class CheckpointTable:
         return {file.id for file in files if not file.checkpoint_id}
 
     def files(self) -> list[RowFile] | None:
-        """Returns what the names of all files tell, in no order; None where some have other names (`newest_first`)."""
-        found = []
+        """Returns the content of all file names, in no order; None if some have other names (`newest_first`)."""
+        row_files = []
         for name in self._names():
             match = _NAME.fullmatch(name)
             if match is None:
                 return None
-            found.append(RowFile(name, match[1], match[2] is None))
-        return found
+            row_files.append(RowFile(name, match[1], match[2] is None))
+        return row_files
 
     def savepoint(self, savepoint_id: str) -> CheckpointRow | None:
-        """Returns the row of a savepoint; of a table that nobody compacted one file is read."""
+        """Returns the row of a savepoint; reads one file, or all files if another process compacted the table."""
         files = self.files()
-        own = [file.name for file in files or () if file.id == savepoint_id]
-        rows = self.rows() if files is None else [row for name in own for row in self.read(name)]
+        names = [file.name for file in files or () if file.id == savepoint_id]
+        rows = self.rows() if files is None else [row for name in names for row in self.read(name)]
         return next((row for row in rows if (row.kind, row.id) == ("savepoint", savepoint_id)), None)
 
     def _names(self) -> tuple[str, ...]:
@@ -295,7 +296,7 @@ class CheckpointTable:
     def read(self, name: str) -> list[CheckpointRow]:
         """Returns the rows of one file, those with the highest id last.
 
-        Files of other names than ours, of a table that somebody compacted, have no digest to compare.
+        Files with other names, of a table that another process compacted, have no digest to compare.
 
         Raises:
             DamagedFileError: The file cannot be read, or is not what its name says.

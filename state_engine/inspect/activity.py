@@ -1,4 +1,4 @@
-"""What a job has done lately, and where its state lies: cheap enough to ask every second."""
+"""Recent activity of a job, and how its state is spread over key groups: cheap enough to read every second."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ EPOCHS = 40
 
 
 class OperatorActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """What one operator took in: `records` per epoch, oldest first, and the rate over all but the newest of them."""
+    """The input of one operator: `records` per epoch, oldest first, and the rate over all but the newest epoch."""
 
     uid: str
     records: tuple[int, ...]
@@ -22,8 +22,8 @@ class OperatorActivity(msgspec.Struct, frozen=True, kw_only=True):
 class StateGroups(msgspec.Struct, frozen=True, kw_only=True):
     """How a state's log is spread over the key groups.
 
-    `rows` has one number per key group; what is only known of several groups together is spread over these. `skew`
-    is the largest of them in terms of their mean; null without rows.
+    `rows` has one number per key group; a number that is known only for several groups together is spread over them.
+    `skew` is the largest of the numbers divided by their mean; None without rows.
     """
 
     uid: str
@@ -33,7 +33,7 @@ class StateGroups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest epochs of a job's newest incarnation. `epochs_per_s` is null where there are fewer than two."""
+    """The newest epochs of a job's newest incarnation. `epochs_per_s` is None if there are fewer than two."""
 
     status: JobStatus
     epochs_per_s: float | None
@@ -42,7 +42,7 @@ class JobActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def activity_of(view: JobView, epochs: int = EPOCHS) -> JobActivity:
-    """Returns what a job has done in its newest epochs; no more of its state is read than `JobView.key_groups` reads.
+    """Returns the activity of a job in its newest epochs; reads no more of its state than `JobView.key_groups` reads.
 
     Raises:
         NothingToRestoreError: The job never sealed an epoch.
@@ -55,12 +55,12 @@ def activity_of(view: JobView, epochs: int = EPOCHS) -> JobActivity:
         status=status,
         epochs_per_s=(len(sealed) - 1) / seconds if seconds else None,
         operators=tuple(_activity(one.uid, sealed, seconds) for one in status.operators),
-        groups=tuple(_groups(*found) for found in view.key_groups()),
+        groups=tuple(_groups(*state) for state in view.key_groups()),
     )
 
 
 def _of_one_incarnation(newest_first: Sequence[StoredManifest]) -> list[StoredManifest]:
-    """Epochs of the newest incarnation: between two of them nothing ran, which says nothing of how fast it ran."""
+    """Returns the epochs of the newest incarnation: the time between two incarnations must not count for the rate."""
     ours = [one for one in newest_first if one.manifest.incarnation == newest_first[0].manifest.incarnation]
     return [one for one in ours if one.manifest.kind in ("epoch", "idle")]
 
@@ -72,7 +72,7 @@ def _seconds(sealed: Sequence[StoredManifest]) -> float:
 def _activity(uid: str, sealed: Sequence[StoredManifest], seconds: float) -> OperatorActivity:
     operators = [one.manifest.operators.get(uid) for one in sealed]
     records = tuple(sum(ack.records_in for ack in one.acks) if one is not None else 0 for one in operators)
-    # An epoch's processing time is that of its beginning: what the newest one took is not known yet.
+    # An epoch's processing time is that of its beginning: how long the newest one took is not known yet.
     return OperatorActivity(uid=uid, records=records, records_per_s=sum(records[:-1]) / seconds if seconds else None)
 
 

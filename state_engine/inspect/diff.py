@@ -1,7 +1,7 @@
-"""What differs between the states of a job at two epochs, entry by entry.
+"""Compares the states of a job at two epochs, entry by entry.
 
 Both sides are folded a run of key groups at a time, so memory is bounded by the largest key group, not by the state.
-Where a restore has sorted all keys into another number of key groups in between, a state is folded as a whole.
+If a restore has re-keyed a state in between, into another number of key groups, that state is folded as a whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,13 +22,13 @@ from state_engine.storage.state_reader import load_groups
 EXAMPLES = 5
 
 Entries = dict[Any, tuple[dict[str, Any], Any]]
-"""An entry's identity as something that can be hashed, to what it is called and its value."""
+"""An entry's identity in a form that can be hashed, to the columns that name it and its value."""
 
 
 class EntryDiff(msgspec.Struct, frozen=True, kw_only=True):
     """One entry that differs: the columns that name it, and its values.
 
-    A list is one entry, whose value is all its elements. Where `kind` is `added` or `removed` the other value is null.
+    A list is one entry; its value is all its elements. If `kind` is `added` or `removed`, the other value is None.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class EntryDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """How the entries of one state differ. Types are Spark DDL of the value, null where the state is not there."""
+    """How the entries of one state differ. Types are Spark DDL of the value, None where the state does not exist."""
 
     uid: str
     state: str
@@ -73,16 +73,16 @@ def diff_states(
         job: Name of the job; it may be running.
         before: As `at` of `read_state`.
         after: The same.
-        examples: So many entries of each kind are told.
-        rows_at_once: About so many rows of each side are in memory at once.
-        on_progress: Called with `uid/state` and how much of it is done, from 0 to 1.
+        examples: Number of entries of each kind to report.
+        rows_at_once: About this number of rows of each side are in memory at once.
+        on_progress: Called with `uid/state` and the share of it that is done, from 0 to 1.
 
     Yields:
-        One record per state that either side has. What is read is kept until the last one.
+        One record per state that either side has. The files that are read are kept until the last one.
 
     Raises:
-        NothingToRestoreError: One of both does not exist.
-        CondemnedError: Retention is removing some of it.
+        NothingToRestoreError: One of the two does not exist.
+        CondemnedError: Retention is removing some of the files.
         CorruptionError: A file is gone or damaged.
     """
     with (
@@ -92,9 +92,9 @@ def diff_states(
         sides = (one, other)
         left, right = ({(s.uid, s.name): s for s in known_states(side)} for side in sides)
         for uid, name in sorted(left.keys() | right.keys()):
-            told = partial(on_progress, f"{uid}/{name}")
+            on_share = partial(on_progress, f"{uid}/{name}")
             schemas = (left.get((uid, name)), right.get((uid, name)))
-            yield _diff_state(root, job, sides, schemas, examples, rows_at_once, told)
+            yield _diff_state(root, job, sides, schemas, examples, rows_at_once, on_share)
 
 
 def _diff_state(
@@ -116,19 +116,19 @@ def _diff_state(
     for n in (0, 1):
         one = schemas[n]
         weights = np.maximum(weights, group_rows(segments[n], one, groups)) if one is not None else weights
-    # The elements of operator state have moved between subtasks where the job was rescaled: they are one list.
+    # A rescale moves elements of operator state between subtasks, so all elements are compared as one list.
     parts = list(ranges_of(weights, 1 << 62 if schema.kind == "operator" or rekeyed else rows_at_once))
     counts = dict.fromkeys(("added", "removed", "changed", "unchanged"), 0)
-    told: list[EntryDiff] = []
+    reported: list[EntryDiff] = []
     for number, part in enumerate(parts):
         tables = [
             load_groups(segments[n], one, part.first, part.last) if (one := schemas[n]) is not None else None
             for n in (0, 1)
         ]
-        for found in _compare(_entries(schemas[0], tables[0]), _entries(schemas[1], tables[1])):
-            counts[found.kind] += 1
-            if found.kind != "unchanged" and counts[found.kind] <= examples:
-                told.append(found)
+        for entry in _compare(_entries(schemas[0], tables[0]), _entries(schemas[1], tables[1])):
+            counts[entry.kind] += 1
+            if entry.kind != "unchanged" and counts[entry.kind] <= examples:
+                reported.append(entry)
         on_progress((number + 1) / len(parts))
     types = [one.value if one is not None else None for one in schemas]
     order = ("added", "removed", "changed")
@@ -137,7 +137,7 @@ def _diff_state(
         state=schema.name,
         type_before=types[0],
         type_after=types[1],
-        examples=tuple(sorted(told, key=lambda one: order.index(one.kind))),
+        examples=tuple(sorted(reported, key=lambda one: order.index(one.kind))),
         **counts,
     )
 
@@ -148,7 +148,7 @@ def _compare(left: Entries, right: Entries) -> Iterator[EntryDiff]:
             yield EntryDiff(kind="removed", entry=entry, before=before)
             continue
         after = right[identity][1]
-        # NaN is equal to itself here, also inside of a row: what is compared is what is stored.
+        # NaN is equal to itself here, also inside of a row: the stored values are compared.
         same = before == after or repr(before) == repr(after)
         yield EntryDiff(kind="unchanged" if same else "changed", entry=entry, before=before, after=after)
     for identity, (entry, after) in right.items():
@@ -157,23 +157,23 @@ def _compare(left: Entries, right: Entries) -> Iterator[EntryDiff]:
 
 
 def _entries(schema: StateSchema | None, rows: pa.Table | None) -> Entries:
-    """Rows by what names them; the elements of a list in order."""
-    found: Entries = {}
+    """Returns rows by the columns that name them; the elements of a list in order."""
+    entries: Entries = {}
     if schema is None or rows is None:
-        return found
+        return entries
     values = rows["value"].to_pylist()
     named = rows.select(_identity(schema)).to_pylist() if _identity(schema) else [{}] * len(values)
     for entry, value in zip(named, values, strict=True):
         identity = tuple(_frozen(one) for one in entry.values())
         if schema.shape == "list":
-            found.setdefault(identity, (entry, []))[1].append(value)
+            entries.setdefault(identity, (entry, []))[1].append(value)
         else:
-            found[identity] = (entry, value)
-    return found
+            entries[identity] = (entry, value)
+    return entries
 
 
 def _identity(schema: StateSchema) -> list[str]:
-    """The columns that name an entry. Without a key that is the key group (raw keyed state, broadcast state)."""
+    """Returns the columns that name an entry; without a key the key group does (raw keyed state, broadcast state)."""
     if schema.kind == "operator":
         return []
     columns = [column.name for column in schema.key] or ["key_group"]
@@ -181,7 +181,7 @@ def _identity(schema: StateSchema) -> list[str]:
 
 
 def _frozen(value: Any) -> Any:
-    """Returns a value that can be hashed, equal for equal values: windows and rows come as dictionaries."""
+    """Returns a value in a form that can be hashed, equal for equal values: windows and rows are dictionaries."""
     if isinstance(value, dict):
         return tuple((name, _frozen(one)) for name, one in value.items())
     return tuple(map(_frozen, value)) if isinstance(value, list) else one_float(value)

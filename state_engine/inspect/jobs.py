@@ -1,4 +1,4 @@
-"""Which jobs there are under a root."""
+"""Lists the jobs under a root."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from state_engine.storage.port import check_name
 class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The newest sealed epoch of a job. `sealed_at` is its processing time, in ms; `incarnation` counts starts.
 
-    Where the newest manifest is damaged, `problem` says so, and the other fields are null.
+    If the newest manifest is damaged, `problem` describes that, and the other fields but `job` are None.
     """
 
     job: str
@@ -32,7 +32,7 @@ def list_jobs(root: str) -> list[JobSummary]:
     Raises:
         StorageError: The root cannot be listed.
     """
-    found = []
+    summaries = []
     for name in open_root(root).folders(""):
         try:
             check_name("job name", name)
@@ -40,8 +40,8 @@ def list_jobs(root: str) -> list[JobSummary]:
             continue
         summary = _summary(root, name)
         if summary is not None:
-            found.append(summary)
-    return found
+            summaries.append(summary)
+    return summaries
 
 
 def _summary(root: str, job: str) -> JobSummary | None:

@@ -1,4 +1,4 @@
-"""Rows of one key: only its key group is read."""
+"""Reads the rows of one key; only its key group is read."""
 
 import json
 from typing import Any
@@ -18,17 +18,17 @@ Key = tuple[Any, ...]
 
 
 def parse_key(schema: StateSchema, text: str) -> Key:
-    """Reads a key that a person has typed.
+    """Parses a key that a user has typed.
 
     Args:
-        schema: The state; it knows the key's columns.
+        schema: The state, with the key's columns.
         text: The value of the only column, or a JSON array with a value for each (null is a key like any other).
 
     Raises:
         LakestateError: The text is no key of this state; the error names the columns.
     """
     columns = " and ".join(f"{column.name} {column.type}" for column in schema.key)
-    wanted = f"The key of {schema.uid}/{schema.name} is {columns or 'empty'}"
+    expected = f"The key of {schema.uid}/{schema.name} is {columns or 'empty'}"
     try:
         values = json.loads(text, parse_float=str) if text.startswith("[") else [text]
         if len(values) != len(schema.key):
@@ -36,34 +36,34 @@ def parse_key(schema: StateSchema, text: str) -> Key:
         return tuple(_value(one, column.type) for one, column in zip(values, schema.key, strict=True))
     except (ValueError, pa.ArrowException) as error:
         raise LakestateError(
-            f"{wanted}; {text!r} is none: {error}.",
+            f"{expected}; {text!r} is none: {error}.",
             action='Give the value of a single column as it is, and otherwise a JSON array, such as ["UA", 2013].',
         ) from error
 
 
 def rows_of_key(root: str, job: str, history: History, schema: StateSchema, key: Key) -> pa.Table:
-    """Returns the live rows of one key, as `read_state` gives them.
+    """Returns the live rows of one key, as `read_state` returns them.
 
     Raises:
         CorruptionError: A file is gone or damaged.
     """
     groups = last_group(history, schema.uid) + 1
     group = key_group_of(key, [column.type for column in schema.key], groups)
-    found = [
+    tables = [
         _only(rows, schema, key) for rows in scan_state(root, job, history, schema, within=KeyGroupRange(group, group))
     ]
-    return pa.concat_tables(found) if found else empty_state(schema)
+    return pa.concat_tables(tables) if tables else empty_state(schema)
 
 
 def empty_state(schema: StateSchema) -> pa.Table:
-    """Returns no rows of a state, in the columns of `read_state`."""
+    """Returns an empty table of a state, with the columns of `read_state`."""
     return empty_rows(schema).drop_columns(["op"])
 
 
 def _only(rows: pa.Table, schema: StateSchema, key: Key) -> pa.Table:
     for column, value in zip(schema.key, key, strict=True):
-        found = rows[column.name]
-        rows = rows.filter(pc.is_null(found) if value is None else pc.equal(found, pa.scalar(value, found.type)))
+        values = rows[column.name]
+        rows = rows.filter(pc.is_null(values) if value is None else pc.equal(values, pa.scalar(value, values.type)))
     return rows
 
 

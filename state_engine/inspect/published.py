@@ -1,6 +1,6 @@
-"""What one checkpoint made visible of each state, without reading state of any size.
+"""What one checkpoint made visible of each state, without reading much of the state.
 
-For pages that are drawn often: the base of the checkpoint tells most, small files are read once, and of a large one no
+For pages that are drawn often: most is in the base of the checkpoint, small files are read once, and of a large file no
 more than its first pages.
 """
 
@@ -27,8 +27,8 @@ class PublishedStates:
 
     Args:
         storage: Of the job.
-        base: That the checkpoint made visible.
-        runs: Counts rows of files, and remembers them.
+        base: The base that the checkpoint made visible.
+        runs: Counts the rows of files, and remembers the counts.
     """
 
     def __init__(self, storage: CheckpointStorage, base: Base, runs: ReadKeyGroups) -> None:
@@ -36,13 +36,13 @@ class PublishedStates:
         self._schemas = {state_table_path(schema): schema for schema in base.schemas}
 
     def schema(self, table: str) -> StateSchema | None:
-        """Returns the newest schema of the state whose folder is `table`, None where there is no such state."""
+        """Returns the newest schema of the state in the folder `table`, None if there is no such state."""
         return self._schemas.get(table)
 
     def key_groups(self, schema: StateSchema) -> list[float]:
-        """Returns how many rows of its log a state has in each key group; none where it is not spread over them.
+        """Returns how many rows of its log a state has in each key group; empty if it is not spread over key groups.
 
-        What is only known of several key groups together is spread over these.
+        A number that is known only for several key groups together is spread over them.
         """
         files = files_of(self._base, schema)
         if schema.kind not in ("keyed", "timer") or not files:
@@ -51,9 +51,9 @@ class PublishedStates:
         return [float(count) for count in rows]
 
     def sample(self, schema: StateSchema, rows: int) -> pa.Table:
-        """Returns a few rows that the newest publish of a state wrote and that lived then, in the order of the file.
+        """Returns a few rows that the newest publish of a state wrote and that were live then, in the file's order.
 
-        None are found where its first rows only delete, or are larger than `LARGEST_HEAD`.
+        Returns no rows if its first rows only delete, or are larger than `LARGEST_HEAD`.
 
         Raises:
             CorruptionError: The file is gone or damaged.
@@ -66,16 +66,16 @@ class PublishedStates:
         )
         if head is None:
             return empty_rows(schema).drop_columns([OP])
-        # Within one publish there is one row of a key that counts, so nothing behind a put takes it back.
+        # Within one publish there is one row of a key that counts, so no later row undoes a put.
         named = ops_to_names(head.slice(0, _LOOKED_THROUGH))
         return named.filter(pc.is_in(named[OP], value_set=pa.array(_LIVING))).slice(0, rows).drop_columns([OP])
 
 
 def published_states(storage: CheckpointStorage, row: CheckpointRow, runs: ReadKeyGroups) -> PublishedStates | None:
-    """Returns what a completed checkpoint published; None for rows of what is no such checkpoint.
+    """Returns what a completed checkpoint published; None for any other row.
 
     Raises:
-        CorruptionError: Its base is gone, as that of an old checkpoint may be, or damaged.
+        CorruptionError: Its base is damaged; or gone, as may happen with an old checkpoint.
     """
     return PublishedStates(storage, read_base(storage, row.base), runs) if row.base is not None else None
 

@@ -1,7 +1,7 @@
 """SQL over all states of a job: `select … from aircraft.legs` in DuckDB, an optional extra.
 
-A state is the view `"<operator uid>"."<state name>"`. Names are looked up in the job's manifests; what a user types
-becomes neither a path nor a part of the folding query.
+A state is the view `"<operator uid>"."<state name>"`. Names are looked up in the job's manifests; the text that a user
+types becomes neither a path nor a part of the folding query.
 """
 
 from collections.abc import Sequence
@@ -32,15 +32,15 @@ def list_states(root: str, job: str, *, at: At = None) -> list[StateSchema]:
 def run_sql(root: str, job: str, statement: str, *, at: At = None, live: bool = False) -> pa.Table:
     """Runs a statement over the live rows of a job's states, all of one epoch.
 
-    Only states that the statement names are looked at. As with `state_sql`, rows are as old as the newest checkpoint
-    at or before the epoch; local storages only. What is read is kept until it is read.
+    Only states that the statement names are read. As with `state_sql`, rows are as old as the newest checkpoint at or
+    before the epoch; local storages only. The files are kept from retention until they are read.
 
     Args:
         root: Of the storage.
         job: Name of the job; it may be running.
         statement: In DuckDB's dialect; a state is the view `"<operator uid>"."<state name>"`.
         at: As of `read_state`.
-        live: Take what `read_state` gives: as new as the epoch, from any storage, but read into memory.
+        live: Use the rows of `read_state`: as new as the epoch, from any storage, but read into memory.
 
     Raises:
         NothingToRestoreError: There is no such job, epoch or savepoint, or nothing was published before it.
@@ -94,7 +94,7 @@ _HOW_TO_NAME = 'Name a state as "<operator uid>"."<state name>", in double quote
 
 
 def _named(statement: str, history: History) -> Sequence[StateSchema]:
-    """States whose uid and name occur in the statement: at least all that it uses, in whatever way it is written."""
+    """Returns the states with uid and name in the statement: at least all that it uses, however it is written."""
     text = statement.replace('""', '"').lower()
     chosen = [s for s in known_states(history) if s.uid.lower() in text and s.name.lower() in text]
     folded: dict[tuple[str, str], StateSchema] = {}
@@ -121,7 +121,7 @@ def _create_view(
     files = published_files(history, job, schema) if rows is None else []
     if rows is None and not files:
         rows = empty_rows(schema).drop_columns(["op"])
-    if any(file.format != "parquet" for file in files):  # DuckDB does not read them, and we do
+    if any(file.format != "parquet" for file in files):  # DuckDB cannot read these files, so we do
         base = Segment(history.segment.storage, history.segment.base, ())
         rows = load_groups([base], schema, 0, files[0].max_parallelism - 1).drop_columns(["op"])
     if rows is not None:
@@ -151,7 +151,7 @@ def _which(job: str, history: History) -> str:
 
 
 def _refused(said: str, job: str, history: History) -> LakestateError:
-    """What DuckDB says in its first line; others quote the statement or suggest tables that are no states."""
+    """Returns an error with DuckDB's first line; others quote the statement or suggest tables that are no states."""
     line = said.splitlines()[0].rstrip(".!")
     if "Table with name" in line:
         return UnknownOperatorError(f"DuckDB: {line}. {_which(job, history)}", action=_HOW_TO_NAME)

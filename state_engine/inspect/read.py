@@ -25,7 +25,7 @@ At = Savepoint | StoredManifest | str | None
 
 
 class History(NamedTuple):
-    """What folds to the state of one epoch."""
+    """The manifest of one epoch, and the segment that folds to its state."""
 
     head: StoredManifest
     segment: Segment
@@ -69,7 +69,7 @@ def read_state(
 
 
 def history_at(root: str, job: str, at: At = None) -> History:
-    """Returns what folds to the state at an epoch: the newest visible base before it, or a pin's, and what followed."""
+    """Returns what folds to the state at an epoch: the newest visible base, or a savepoint's, and what follows it."""
     storage = open_storage(root, job)
     if isinstance(at, Pin):
         return History(*read_pinned(storage, at))
@@ -89,7 +89,7 @@ def history_at(root: str, job: str, at: At = None) -> History:
 
 
 def _of_canonical(source: Canonical) -> History:
-    """A canonical savepoint is read where it lies; which job it is of does not matter."""
+    """Returns the history of a canonical savepoint, read from its folder, whichever job it is of."""
     return History(source.head, source.segment)
 
 
@@ -97,13 +97,13 @@ def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSch
     """Returns the schema of a state at an epoch.
 
     Raises:
-        UnknownOperatorError: There is none of this name.
+        UnknownOperatorError: No state has this name.
     """
-    known = known_states(history)
-    for schema in known:
+    states = known_states(history)
+    for schema in states:
         if (schema.uid, schema.name) == (uid, state_name):
             return schema
-    names = ", ".join(f"{schema.uid}/{schema.name}" for schema in known) or "none"
+    names = ", ".join(f"{schema.uid}/{schema.name}" for schema in states) or "none"
     raise UnknownOperatorError(
         f"Job {job!r} has no state {uid}/{state_name} at epoch {history.head.manifest.epoch}; it has {names}.",
         action="Name one of these; a state appears with the first epoch that uses it.",
@@ -119,12 +119,12 @@ def segments_of(root: str, job: str, history: History) -> list[Segment]:
     """Returns a history as segments, one for each job that it crosses."""
     storage, base, manifests = history.segment
     if not manifests:
-        return [Segment(storage, base, ())]  # which may be a canonical savepoint, wherever it lies
+        return [Segment(storage, base, ())]  # it may be a canonical savepoint, in any folder
     return history_of(base, job, manifests, lambda owner: open_storage(root, owner))
 
 
 def last_group(history: History, uid: str) -> int:
-    """Returns the highest key group of an operator, or of any operator where it is no longer in the job."""
+    """Returns the highest key group of an operator; the highest possible one if it is not in the job any more."""
     operator = history.head.manifest.operators.get(uid)
     return operator.max_parallelism - 1 if operator is not None else UPPER_BOUND - 1
 

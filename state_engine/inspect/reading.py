@@ -1,4 +1,4 @@
-"""Readers that retention waits for."""
+"""Keeps state from retention while it is read."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +24,7 @@ def reading(
     ids: Ids | None = None,
     for_ms: int = LEASE_MS,
 ) -> Iterator[StoredManifest | str]:
-    """Keeps all that an epoch needs while it is read: retention leaves it, and its savepoint cannot be disposed of.
+    """Keeps all that an epoch needs while it is read: from retention, and its savepoint from being disposed of.
 
     ```
     with reading(root, "flights", "latest", purpose="daily report") as at:
@@ -39,17 +39,17 @@ def reading(
         root: Of the storage.
         job: Name of the job; it may be running.
         at: What `resolve_restore` takes.
-        purpose: What for, in words; it is told to whoever wants to dispose of the savepoint.
+        purpose: What it is read for, in words; a refused disposal of the savepoint reports it.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        for_ms: When the lease expires, should this process die. A reader that takes longer says so.
+        for_ms: When the lease expires, should this process die. A reader that takes longer has to set more.
 
     Yields:
-        What to give to readers as `at`.
+        The `at` to pass to `read_state` and other readers.
 
     Raises:
         NothingToRestoreError: There is nothing of this name.
-        CondemnedError, MissingFileError: Retention is removing some of it, or has.
+        CondemnedError, MissingFileError: Retention is removing some of it, or has removed it.
     """
     target = resolve_restore(root, job, at)
     if target.location is not None:
@@ -69,16 +69,16 @@ def history_kept(
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Iterator[History]:
-    """Gives what folds to the state at an epoch, and keeps just these files until the block ends.
+    """Gives the history that folds to the state at an epoch, and keeps exactly its files until the block ends.
 
-    Of what is gone already only whoever reads it is told, so that one damaged state does not hide the others.
-    Whoever may not write below the job's root reads all the same; then retention does not wait for the end of it.
+    A file that is already gone is reported only when it is read, so that one damaged state does not hide the others. A
+    reader that may not write below the job's root can still read; but then retention does not wait for its end.
 
     Args:
         root: Of the storage.
         job: Name of the job; it may be running.
         at: As of `read_state`.
-        purpose: What for, in words; it is told to whoever wants to dispose of the savepoint.
+        purpose: What it is read for, in words; a refused disposal of the savepoint reports it.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
 
@@ -89,7 +89,7 @@ def history_kept(
     """
     history = history_at(root, job, at)
     with ExitStack() as stack:
-        if history.segment.storage.url != open_storage(root, job).url:  # a canonical savepoint, wherever it lies
+        if history.segment.storage.url != open_storage(root, job).url:  # a canonical savepoint, in any folder
             stack.enter_context(in_use(history.segment.storage, purpose, clock=clock, ids=ids))
         else:
             segments = segments_of(root, job, history)

@@ -1,4 +1,4 @@
-"""Live rows of a state a run of key groups at a time, so that a state of any size can be looked through."""
+"""Reads the live rows of a state a run of key groups at a time, so that a state of any size can be scanned."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -16,28 +16,28 @@ from state_engine.storage.state_files import read_state_file
 from state_engine.storage.state_reader import Segment, load_groups
 
 ROWS_AT_ONCE = 200_000
-"""About so many rows of the log are in memory at once, unless a single key group has more."""
+"""About this many rows of the log are in memory at once, unless a single key group has more."""
 LARGEST_READ = 1 << 20
 FILES_REMEMBERED = 4_096
-"""Of so many files the rows are remembered: those of all layers of some hundred states."""
+"""Number of files for which the counts of rows are remembered: enough for all layers of some hundred states."""
 
 Runs = tuple[tuple[int, int, int], ...]
 """First key group, last key group, rows."""
 
 
 def find_state(history: History, job: str, name: str) -> StateSchema:
-    """Returns the state that a person means by `uid/state`, `uid.state`, or `state` where only one has this name.
+    """Returns the state that a user names by `uid/state`, `uid.state`, or `state` if only one has this name.
 
     Raises:
-        UnknownOperatorError: None is meant, or several are; the error names those that exist.
+        UnknownOperatorError: No state has this name, or several have; the error names those that exist.
     """
-    known = known_states(history)
-    exact = [schema for schema in known if name in (f"{schema.uid}/{schema.name}", f"{schema.uid}.{schema.name}")]
-    found = exact or [schema for schema in known if schema.name == name]
-    if len(found) == 1:
-        return found[0]
-    several = f"several states that {name!r} may mean" if found else f"no state {name!r}"
-    names = ", ".join(f"{schema.uid}/{schema.name}" for schema in found or known) or "none"
+    states = known_states(history)
+    exact = [schema for schema in states if name in (f"{schema.uid}/{schema.name}", f"{schema.uid}.{schema.name}")]
+    matches = exact or [schema for schema in states if schema.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    several = f"several states that {name!r} may mean" if matches else f"no state {name!r}"
+    names = ", ".join(f"{schema.uid}/{schema.name}" for schema in matches or states) or "none"
     raise UnknownOperatorError(
         f"Job {job!r} has {several} at epoch {history.head.manifest.epoch}; there are {names}.",
         action="Name one of these as <operator uid>/<state name>.",
@@ -72,14 +72,14 @@ def scan_state(
 
 
 def row_groups_of(_storage: CheckpointStorage, file: StateFile) -> Runs:
-    """Returns what a base tells of the key groups of a file; nothing is read."""
+    """Returns the rows per run of key groups of a file, as far as its base has them; reads nothing."""
     return file.row_groups or ((file.first, file.last, file.rows),)
 
 
 class ReadKeyGroups:
     """Counts the rows of small files by reading them, once each: a file never changes.
 
-    In a small file key groups share row groups, so that a base does not tell how they differ.
+    In a small file key groups share row groups, so a base does not have a count for each of them.
     """
 
     def __init__(self, largest: int = LARGEST_READ) -> None:
@@ -87,15 +87,15 @@ class ReadKeyGroups:
         self._known: OrderedDict[tuple[str, str], Runs] = OrderedDict()
 
     def __call__(self, storage: CheckpointStorage, file: StateFile) -> Runs:
-        """Returns (group, group, rows) of each key group, or what the base tells of a file that is large."""
+        """Returns (group, group, rows) of each key group; of a large file what the base has (`row_groups_of`)."""
         if file.length > self._largest:
             return row_groups_of(storage, file)
         place = (storage.url, file.path)
         if place not in self._known:
             rows = read_state_file(storage, file, file.first, file.last)
             groups = rows["key_group"].to_numpy() if rows is not None else np.zeros(0, np.int32)
-            found, counts = np.unique(groups, return_counts=True)
-            self._known[place] = tuple((g, g, count) for g, count in zip(found.tolist(), counts.tolist(), strict=True))
+            ids, counts = np.unique(groups, return_counts=True)
+            self._known[place] = tuple((g, g, count) for g, count in zip(ids.tolist(), counts.tolist(), strict=True))
             if len(self._known) > FILES_REMEMBERED:
                 self._known.popitem(last=False)
         self._known.move_to_end(place)
@@ -110,27 +110,27 @@ def group_rows(
 ) -> NDArray[np.float64]:
     """Returns how many rows of its log a state has in each key group.
 
-    What is told of several key groups together (a row group, a section of a change file) counts for each of them in
-    equal parts, so single groups are exact only where they are large enough to have row groups of their own.
+    A number for several key groups together (of a row group, of a section of a change file) counts for each of them in
+    equal parts. So single groups are exact only if they are large enough to have row groups of their own.
 
     Args:
         segments: The state's history.
         schema: The state.
-        groups: How many key groups there are.
-        runs_of: Tells (first group, last group, rows) of a file.
+        groups: Number of key groups.
+        runs_of: Returns (first group, last group, rows) of a file.
     """
-    found = np.zeros(groups)
+    counts = np.zeros(groups)
     for storage, base, manifests in segments:
         for file in files_of(base, schema):
             for first, last, rows in runs_of(storage, file):
-                _spread(found, first, last, rows)
+                _spread(counts, first, last, rows)
         for manifest in manifests:
             operator = manifest.operators.get(schema.uid)
             handles = [ack.changes for ack in operator.acks if ack.changes is not None] if operator else []
             for section in (section for handle in handles for section in handle.sections):
                 if section.name == schema.name:
-                    _spread(found, section.first, section.last, section.rows)
-    return found
+                    _spread(counts, section.first, section.last, section.rows)
+    return counts
 
 
 def ranges_of(rows: NDArray[np.float64], at_once: int) -> Iterator[KeyGroupRange]:
@@ -146,7 +146,7 @@ def ranges_of(rows: NDArray[np.float64], at_once: int) -> Iterator[KeyGroupRange
 
 
 def files_of(base: Base | None, schema: StateSchema) -> list[StateFile]:
-    """Returns the files of a base that hold a state, under whatever types it had."""
+    """Returns the files of a base that hold a state, also those with types that it had before."""
     if base is None:
         return []
     ids = {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}

@@ -1,7 +1,7 @@
-"""The folding query: what a state table means, as text for DuckDB, Spark and polars.
+"""The folding query: it returns the live rows of a state table; as text for DuckDB, Spark and polars.
 
-A state table is a log: rows say what was put, appended, deleted or cleared. The query keeps what lives. It is the fold
-of `log/fold.py` in words of SQL; `docs/state-tables.md` explains it line by line.
+A state table is a log: its rows record what was put, appended, deleted or cleared. The query keeps the live rows. It is
+the fold of `log/fold.py` in SQL; `docs/state-tables.md` explains it line by line.
 """
 
 from typing import Any, Literal
@@ -19,15 +19,15 @@ Dialect = Literal["duckdb", "polars", "spark"]
 def state_sql(root: str, job: str, uid: str, state_name: str, dialect: Dialect = "duckdb", *, at: At = None) -> str:
     """Returns a query for the live rows of a state at the newest checkpoint before an epoch.
 
-    DuckDB and polars get the list of files that the checkpoint names, so the query needs no Delta extension, and its
-    result stands still while the job goes on. Spark gets the Delta table itself: its newest version.
+    DuckDB and polars get the list of files that the checkpoint names. So the query needs no Delta extension, and its
+    result does not change while the job goes on. Spark gets the Delta table itself: its newest version.
 
     Args:
         root: Of the storage.
         job: Name of the job.
         uid: The operator.
         state_name: The state.
-        dialect: `duckdb` and `spark`: one SELECT; `polars`: a Python program whose result is the frame `state`.
+        dialect: `duckdb` and `spark`: one SELECT; `polars`: a Python program with the result in the frame `state`.
         at: As of `read_state`.
 
     Raises:
@@ -39,11 +39,11 @@ def state_sql(root: str, job: str, uid: str, state_name: str, dialect: Dialect =
 
 
 def query_of(history: History, job: str, schema: StateSchema, dialect: Dialect) -> str:
-    """Returns the query for one state of a history that was read already, so that several states are of one epoch.
+    """Returns the query for one state of a history that was read before, so that several states are of one epoch.
 
     Raises:
         NothingToRestoreError: The history has no base, or none of its files holds rows of this state.
-        LakestateError: The files are no Parquet files.
+        LakestateError: The files are not Parquet files.
     """
     root = history.segment.storage.url.rstrip("/")
     table = f"{root}/{state_table_path(schema)}"
@@ -52,12 +52,12 @@ def query_of(history: History, job: str, schema: StateSchema, dialect: Dialect) 
         raise LakestateError(
             f"State {schema.uid}/{schema.name} of job {job!r} is in no table: its checkpoints are kept by the "
             f"checkpoint storage {published_storage(history)!r}.",
-            action="Use read_state or run_sql (`lakestate sql`), which read it all the same; or take a canonical "
+            action="Use read_state or run_sql (`lakestate sql`), which can read it; or take a canonical "
             "savepoint, which is a table.",
         )
-    away = [file.path for file in files if not file.path.startswith(f"{state_table_path(schema)}/")]
-    if dialect == "spark" and away:  # a restore copied them from a canonical savepoint; no table has them yet
-        return fold_query(schema, f"parquet.`{root}/{away[0].rpartition('/')[0]}`", "struct", identifier="`")
+    copied = [file.path for file in files if not file.path.startswith(f"{state_table_path(schema)}/")]
+    if dialect == "spark" and copied:  # a restore copied them from a canonical savepoint; no table has them yet
+        return fold_query(schema, f"parquet.`{root}/{copied[0].rpartition('/')[0]}`", "struct", identifier="`")
     if dialect == "spark":
         return fold_query(schema, f"delta.`{table}`", "struct", identifier="`")
     paths = [f"{root}/{file.path}" for file in files]
@@ -89,7 +89,7 @@ def run_state_sql(root: str, job: str, uid: str, state_name: str, *, at: At = No
 
 
 def load_duckdb() -> Any:
-    """Imports DuckDB when it is asked for, and not before.
+    """Imports DuckDB when it is needed, and not before.
 
     Raises:
         LakestateError: It is not installed.
@@ -107,8 +107,8 @@ def fold_query(schema: StateSchema, source: str, pair: str, *, identifier: str) 
     """Returns the SELECT that folds a state table.
 
     Args:
-        schema: The state; its shape decides which operations there are.
-        source: What stands behind FROM.
+        schema: The state; its shape decides which operations its log has.
+        source: The text after FROM.
         pair: The dialect's function that makes a comparable pair: `row` or `struct`.
         identifier: The dialect's quote around names.
     """
@@ -144,7 +144,7 @@ def _key_names(schema: StateSchema) -> list[str]:
 
 
 def published_files(history: History, job: str, schema: StateSchema) -> list[StateFile]:
-    """Returns the files of a state that the base of a history names; none where nothing of it was published.
+    """Returns the files of a state that the base of a history names; none if nothing of the state was published.
 
     Raises:
         NothingToRestoreError: The history has no base.

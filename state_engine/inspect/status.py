@@ -1,4 +1,4 @@
-"""Where a job stands, in one record."""
+"""The status of a job at its newest sealed epoch, in one record."""
 
 import msgspec
 
@@ -14,8 +14,8 @@ from state_engine.savepoint.catalogue import read_catalogue
 class OperatorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One operator at the newest epoch.
 
-    `watermark` (ms) is null before the first one, and where `input_ended`. `event_time_lag_ms` is how far it was behind
-    the epoch's processing time. `rescaled_from` is the parallelism of the job's definition, where the running job was
+    `watermark` (ms) is None before the first one, and if `input_ended`. `event_time_lag_ms` is the epoch's processing
+    time minus the watermark. `rescaled_from` is the parallelism of the job's definition, if the running job was
     rescaled to another. `records_in` and `records_out` are of the newest epoch.
     """
 
@@ -33,7 +33,7 @@ class OperatorStatus(msgspec.Struct, frozen=True, kw_only=True):
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A job at its newest sealed epoch. Times are milliseconds since the Unix epoch.
 
-    `epochs_behind` is how many sealed epochs the newest checkpoint does not cover: all of them without one.
+    `epochs_behind` is how many sealed epochs the newest checkpoint does not cover: all of them without a checkpoint.
     `damaged_savepoints` are not among the `savepoints`: their pins or metadata cannot be read.
     """
 
@@ -56,7 +56,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_of(view: JobView) -> JobStatus:
-    """Returns where a job stands; no state is read.
+    """Returns the status of a job; reads no state.
 
     Raises:
         NothingToRestoreError: The job never sealed an epoch.
@@ -94,24 +94,24 @@ def status_of(view: JobView) -> JobStatus:
 def operators_of(head: StoredManifest) -> tuple[OperatorStatus, ...]:
     """Returns the operators of an epoch, in the manifest's order."""
     manifest = head.manifest
-    found = []
+    statuses = []
     for uid, operator in manifest.operators.items():
         watermark = manifest.watermarks.get(uid, NO_WATERMARK)
-        known = watermark if NO_WATERMARK < watermark < MAX_WATERMARK else None
-        found.append(
+        event_time = watermark if NO_WATERMARK < watermark < MAX_WATERMARK else None
+        statuses.append(
             OperatorStatus(
                 uid=uid,
                 parallelism=operator.parallelism,
                 max_parallelism=operator.max_parallelism,
                 rescaled_from=operator.rescaled_from,
-                watermark=known,
+                watermark=event_time,
                 input_ended=operator.finished or watermark == MAX_WATERMARK,
-                event_time_lag_ms=manifest.processing_time - known if known is not None else None,
+                event_time_lag_ms=manifest.processing_time - event_time if event_time is not None else None,
                 records_in=sum(ack.records_in for ack in operator.acks),
                 records_out=sum(ack.records_out for ack in operator.acks),
             )
         )
-    return tuple(found)
+    return tuple(statuses)
 
 
 __all__ = ["JobStatus", "OperatorStatus", "operators_of", "status_of"]

@@ -1,4 +1,4 @@
-"""What a job looks like from outside, cheap enough for every tick of a sensor: no state is read, no JVM started."""
+"""Shows a job from outside, cheaply enough for every tick of a sensor: reads no state, starts no JVM."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -30,8 +30,8 @@ from state_engine.storage.state_reader import Segment, inherited_base
 class StateSize(NamedTuple):
     """Size of one state.
 
-    `rows` and `keys` are what its subtasks reported last, null when none did. `bytes` is what a restore of the newest
-    epoch reads: the files of the newest base, and the sections of the change files behind it.
+    `rows` and `keys` are what its subtasks reported last, None when none did. `bytes` is what a restore of the newest
+    epoch reads: the files of the newest base, and the sections of the change files after it.
     """
 
     uid: str
@@ -53,7 +53,7 @@ class SinkSize(NamedTuple):
 
 
 class JobView:
-    """One job as it lies on disk. Every method asks the storage again.
+    """One job as it is stored. Every method reads the storage again.
 
     Args:
         root: Of the storage.
@@ -83,40 +83,40 @@ class JobView:
 
     def epochs(self, limit: int = 20) -> list[StoredManifest]:
         """Returns the newest epochs of the current lineage, newest first; abandoned and removed ones are left out."""
-        found: list[StoredManifest] = []
+        newest_first: list[StoredManifest] = []
         head = self.newest()
-        while head is not None and len(found) < limit:
-            found.append(head)
+        while head is not None and len(newest_first) < limit:
+            newest_first.append(head)
             place, named = predecessor_of(head.manifest), head.manifest.predecessor
             try:
                 head = self._log.read(place.generation, place.epoch) if place and place.job == self.job else None
-            except NotFoundError:  # retention has been here
+            except NotFoundError:  # retention has deleted it
                 break
-            if head is not None and head.hash != named:  # and then a late driver
+            if head is not None and head.hash != named:  # retention has deleted it, then a late driver put another
                 break
-        return found
+        return newest_first
 
     def checkpoints(self, limit: int | None = None) -> list[CheckpointRow]:
         """Returns the rows of checkpoints, oldest first; failed and aborted ones too.
 
         Args:
-            limit: Only so many of the newest; each costs a small read.
+            limit: Only this number of the newest ones; each costs a small read.
         """
         return list(islice(self.checkpoints_backwards(), limit))[::-1]
 
     def checkpoints_backwards(self) -> Iterator[CheckpointRow]:
-        """Yields the rows of checkpoints, newest first; each is read when it is asked for."""
+        """Yields the rows of checkpoints, newest first; each is read when the iteration reaches it."""
         return self._rows.newest_first()
 
     def completed_checkpoints(self) -> CompletedCheckpoints:
-        """Returns the completed checkpoints as of now, on whatever lineage; none of them is read yet."""
+        """Returns the completed checkpoints as of now, on any lineage; none of them is read yet."""
         return CompletedCheckpoints(self._rows)
 
     def published(self, row: CheckpointRow) -> PublishedStates | None:
         """Returns what a completed checkpoint published of each state; None for another row.
 
         Raises:
-            CorruptionError: Its base is gone, as that of an old checkpoint may be, or damaged.
+            CorruptionError: Its base is damaged; or gone, as may happen with an old checkpoint.
         """
         return published_states(self._storage, row, self._runs)
 
@@ -142,11 +142,11 @@ class JobView:
         return {name for name in listed if is_there(self._storage, name)}
 
     def savepoint(self, savepoint_id: str) -> Savepoint | None:
-        """Returns a savepoint by its id, whether its files are there or not; None if there is none (any more)."""
+        """Returns a savepoint by its id, whether its files exist or not; None if it does not exist (any more)."""
         return find_savepoint(self._storage, check_name("savepoint id", savepoint_id))
 
     def savepoint_row(self, savepoint_id: str) -> CheckpointRow | None:
-        """Returns what `_checkpoints` says of a savepoint, also of one that is gone."""
+        """Returns the row of a savepoint in `_checkpoints`, also of one that is gone."""
         return self._rows.savepoint(savepoint_id)
 
     def statistics(self) -> list[StateSize]:
@@ -162,8 +162,8 @@ class JobView:
     def key_groups(self) -> list[tuple[str, str, list[float]]]:
         """Returns (operator, state, rows of its log in each key group) at the newest epoch.
 
-        Only states that are spread over key groups: those by key. Small files of theirs are read, once each; of large
-        ones the base tells enough.
+        Only for states that are spread over key groups: keyed states and timers. Their small files are read, once each;
+        for large ones the base has enough.
         """
         head = self.newest()
         if head is None:
@@ -199,7 +199,7 @@ class JobView:
 
 
 def open_job(root: str, job: str) -> JobView:
-    """Opens a job for inspection; it may be running, stopped, or not there at all.
+    """Opens a job for inspection; it may be running, stopped, or not exist at all.
 
     Raises:
         JobDefinitionError: The name cannot be that of a job.
@@ -209,7 +209,7 @@ def open_job(root: str, job: str) -> JobView:
 
 def _sizes(base: Base | None, chain: Sequence[Manifest]) -> list[StateSize]:
     head = chain[-1]
-    behind = chain if base is None else [manifest for manifest in chain if manifest.epoch > base.epoch]
+    after_base = chain if base is None else [manifest for manifest in chain if manifest.epoch > base.epoch]
     sizes = []
     for schema in states_of(chain):
         ids = {schema.schema_id}
@@ -227,15 +227,15 @@ def _sizes(base: Base | None, chain: Sequence[Manifest]) -> list[StateSize]:
                 rows=live[0] if live else None,
                 keys=live[1] if live else None,
                 bytes=sum(file.length for file in files)
-                + sum(_share(manifest, schema.uid, schema.name) for manifest in behind),
-                log_rows=sum(file.rows for file in files) + changed_rows(behind, schema),
+                + sum(_share(manifest, schema.uid, schema.name) for manifest in after_base),
+                log_rows=sum(file.rows for file in files) + changed_rows(after_base, schema),
             )
         )
     return sizes
 
 
 def _share(manifest: Manifest, uid: str, name: str) -> int:
-    """Bytes of the sections of one state in the change files of an epoch."""
+    """Returns the bytes of the sections of one state in the change files of an epoch."""
     operator = manifest.operators.get(uid)
     handles = [ack.changes for ack in operator.acks if ack.changes is not None] if operator is not None else []
     return sum(section.length for handle in handles for section in handle.sections if section.name == name)

@@ -1,4 +1,4 @@
-"""Savepoints: pins of sealed epochs and folds written out, their catalogue, and what a restore may be asked for."""
+"""Savepoints of a job: takes, lists, validates and disposes of them, and restores from them."""
 
 from state_engine.savepoint.adoption import adopt, adopt_for
 from state_engine.savepoint.catalogue import (

@@ -1,11 +1,12 @@
-"""Copying state below a job's root, so that the job can go on from it.
+"""Copies state below a job's root, so that the job can go on from it.
 
-Files of a canonical savepoint are copied as they are; whatever a restore rewrites is written anew (`rekey.py`).
+Files of a canonical savepoint are copied as they are. State that a restore rewrites is written anew (`rekey.py`).
 
-A copy leaves its source free: to be moved, to be disposed of, to begin other jobs with. The name of its folder stands
-for the source and what is rewritten of it: an attempt that died is gone on with, one that was given up or refused
-leaves nothing. The base that names the copies is written last, under a name that stands for its content: who cuts the
-key groups otherwise, as another release may, writes other files and another base beside those that a log names already.
+After the copy the job does not need the source any more: it can be moved or disposed of, and other jobs can begin with
+it. The name of the copy's folder is derived from the source and from what is rewritten of it. So a new attempt
+continues one that died; an attempt that was cancelled or refused leaves nothing. The base that names the copies is
+written last, under a name derived from its content. Another release may cut the key groups differently: it then writes
+other files and another base beside those that a log already names.
 """
 
 import hashlib
@@ -49,41 +50,41 @@ def adopt_for(
     hold: RestoreHold | None = None,
     validate: bool = True,
 ) -> StartRequest:
-    """Makes a request ready to be started: asks all that a start asks first, then copies what it needs.
+    """Prepares the request of a start: checks all that a start checks first, then copies the state that it needs.
 
-    What needs no copy is read once all the same, and compared with its checksums: sinks would go back before a task
-    found the damage. Nothing is done for a restore that is decided already.
+    State that needs no copy is still read once and compared with its checksums: otherwise the sinks would be rewound
+    before a task finds the damage. The request of a restore that is already decided is returned as it is.
 
     Args:
-        request: What the start is asked for.
+        request: The request of the start.
         log: The job's log.
         clock: As of `adopt`.
         ids: As of `adopt`.
         cancelled: As of `adopt`.
         progress: As of `adopt`.
         hold: As of `adopt`.
-        validate: Whether to read what needs no copy.
+        validate: Whether to read state that needs no copy.
 
     Raises:
-        RestoreError: The job cannot go on from there; nothing was written.
+        RestoreError: The job cannot go on from the target; nothing was written.
         CorruptionError, StorageError, RestoreCancelledError: As of `adopt`.
     """
-    wanted = request.restore
-    if wanted is None:
+    target = request.restore
+    if target is None:
         return request
     head = look.newest(log)
-    if look.is_decided(log, request.job, wanted, head):
+    if look.is_decided(log, request.job, target, head):
         return request
-    check(request, wanted.seen.manifest)
-    if wanted.imported:
+    check(request, target.seen.manifest)
+    if target.imported:
         check_imported(request, head)
-    if wanted.location is None and wanted.rewrite is None:
+    if target.location is None and target.rewrite is None:
         if validate:
-            with source_kept(request.root, request.job, wanted, "restore", clock=clock, ids=ids) as source:
+            with source_kept(request.root, request.job, target, "restore", clock=clock, ids=ids) as source:
                 check_files(source.segments, cancelled=_renewing(cancelled, source, hold), progress=progress)
         return request
     adopted = adopt(
-        request.root, request.job, wanted, clock=clock, ids=ids, cancelled=cancelled, progress=progress, hold=hold
+        request.root, request.job, target, clock=clock, ids=ids, cancelled=cancelled, progress=progress, hold=hold
     )
     return replace(request, restore=adopted)
 
@@ -99,25 +100,25 @@ def adopt(
     progress: Progress | None = None,
     hold: RestoreHold | None = None,
 ) -> RestoreTarget:
-    """Makes a restore's target ready for a start; one that lies in the log as it shall be seen is ready as it is.
+    """Copies the state of a restore's target below the job's root; a target in the log, not rewritten, needs no copy.
 
-    Every file is checked by length and checksum on its way. Memory holds as many files as there are cores, four at
-    most, or one range of key groups, at a time.
+    Every file is checked by length and checksum while it is copied. Memory holds one file per core, at most four, or
+    one range of key groups, at a time.
 
     Args:
         root: Of the storage of the job that starts.
         job: Its name.
-        target: What `resolve_restore` found, and the job was found compatible with.
+        target: What `resolve_restore` returned. The caller has checked that the job is compatible with it.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        cancelled: Asked between files and ranges; once it says True the restore ends.
-        progress: Is told how far it is.
-        hold: Its leases are renewed meanwhile.
+        cancelled: Called between files and ranges of key groups; when it returns True, the restore ends.
+        progress: Called with the progress.
+        hold: Its leases are renewed during the work.
 
     Raises:
-        CorruptionError: A file of the source is gone or damaged; the error names it. Nothing is left.
-        RestoreCancelledError: It was cancelled. Nothing is left.
-        StorageError: The files cannot be written; trying again goes on with what is there.
+        CorruptionError: A file of the source is gone or damaged; the error names it. This attempt leaves nothing.
+        RestoreCancelledError: It was cancelled. This attempt leaves nothing.
+        StorageError: The files cannot be written; a retry continues with the files that exist.
         CondemnedError: Retention is removing the source.
     """
     if target.location is None and target.rewrite is None:
@@ -125,8 +126,8 @@ def adopt(
     storage, clock, ids = open_storage(root, job), clock or SystemClock(), ids or RandomIds()
     folder = _folder(target)
     with source_kept(root, job, target, "restore", clock=clock, ids=ids) as source:
-        asked = _renewing(cancelled, source, hold)
-        attempt = CopyAttempt(storage, folder, cancelled=asked, progress=progress)
+        is_cancelled = _renewing(cancelled, source, hold)
+        attempt = CopyAttempt(storage, folder, cancelled=is_cancelled, progress=progress)
         try:
             ensure_not_condemned(storage, folder, "The restore")
             adopted = _copy(root, job, target, source.segments, storage, folder, attempt)
@@ -140,7 +141,7 @@ def adopt(
 
 
 def _renewing(cancelled: Callable[[], bool] | None, source: KeptSource, hold: RestoreHold | None) -> Callable[[], bool]:
-    """Returns what is asked between two steps: it renews the leases, and says whether the restore was cancelled."""
+    """Returns the function to call between two steps: it renews the leases, and returns whether to cancel."""
 
     def asked() -> bool:
         source.renew()
@@ -152,13 +153,13 @@ def _renewing(cancelled: Callable[[], bool] | None, source: KeptSource, hold: Re
 
 
 def _folder(target: RestoreTarget) -> str:
-    """Names the source and what is made of it: the same name is the same content."""
-    place = target.stored.manifest
-    name = target.savepoint_id or f"g{place.generation:06d}-e{place.epoch:010d}"
+    """Returns the folder of the copies, named after the source and its rewrite: the same name has the same content."""
+    manifest = target.stored.manifest
+    name = target.savepoint_id or f"g{manifest.generation:06d}-e{manifest.epoch:010d}"
     if target.rewrite is None and target.location is not None:
         return restored_folder(name, read_canonical(open_location(target.location)).hash)
-    said = msgspec.json.encode([place.job, target.stored.hash, target.rewrite, target.imported])
-    return restored_folder(name, hashlib.sha256(said).hexdigest())
+    description = msgspec.json.encode([manifest.job, target.stored.hash, target.rewrite, target.imported])
+    return restored_folder(name, hashlib.sha256(description).hexdigest())
 
 
 def _copy(
@@ -175,7 +176,7 @@ def _copy(
     if target.rewrite is not None:
         base = rewrite_state(storage, folder, job, generation, segments, target.stored, target.rewrite, attempt)
     else:
-        assert source is not None, "what is neither rewritten nor in a savepoint needs no copy"
+        assert source is not None, "state that is neither rewritten nor in a canonical savepoint needs no copy"
         base = _renamed(source, job, generation, folder)
     data, checksum = encode_base(base)
     reference = BaseReference(
@@ -209,27 +210,27 @@ def _copy_files(storage: CheckpointStorage, folder: str, source: Canonical, atte
 
     attempt.expect(sum(file.length for file in source.files))
     attempt.go_on()
-    with few_at_once(copy, source.files, cores()) as copied:  # one is read and checked while the disk takes another
+    with few_at_once(copy, source.files, cores()) as copied:  # reads and checks one while the disk writes another
         for file in copied:
             attempt.has_done(file.length, file.path)
             attempt.go_on()
 
 
 def _sealed(root: str, target: RestoreTarget, source: Canonical | None) -> bytes:
-    """The manifest of the source, byte for byte as it was sealed."""
+    """Returns the manifest of the source, byte for byte as it was sealed."""
     if source is not None:
         return bytes(source.savepoint.sealed)
-    place = target.stored.manifest
-    return open_storage(root, place.job).get(manifest_path(place.generation, place.epoch))
+    manifest = target.stored.manifest
+    return open_storage(root, manifest.job).get(manifest_path(manifest.generation, manifest.epoch))
 
 
 def _is_there(
     storage: CheckpointStorage, folder: str, documents: Mapping[str, bytes], files: Sequence[StateFile]
 ) -> bool:
-    """Whether an attempt came to its end before: the base is written last."""
-    there = {info.path: info.size for info in storage.list(folder)}
-    whole = all(there.get(file.path) == file.length for file in files)
-    return whole and all(path in there and storage.get(path) == data for path, data in documents.items())
+    """Whether an earlier attempt finished: it wrote the base last."""
+    stored_sizes = {info.path: info.size for info in storage.list(folder)}
+    whole = all(stored_sizes.get(file.path) == file.length for file in files)
+    return whole and all(path in stored_sizes and storage.get(path) == data for path, data in documents.items())
 
 
 def _put(storage: CheckpointStorage, path: str, data: bytes) -> None:

@@ -4,8 +4,8 @@
 pin ─► files and Delta commits, state by state ─► _metadata ─► row in _checkpoints
 ```
 
-The pin keeps what is being folded from retention meanwhile, and gives the savepoint its name. `_metadata` makes the
-savepoint visible, whole; what lies in a folder without it is nothing.
+Until the savepoint is written, the pin protects the files that are folded from retention. It also gives the savepoint
+its name. `_metadata` makes the savepoint visible as a whole; a folder without it is no savepoint.
 """
 
 import msgspec
@@ -44,19 +44,19 @@ def write_canonical(
 
     Args:
         root: Of the storage of the job.
-        draft: The savepoint without its content; `directory` says where it goes if not below the job's root.
+        draft: The savepoint without its content; `directory` is where it goes, None for below the job's root.
         head: The epoch.
-        behind: What folds to it.
+        behind: The base and the manifests that fold to it.
         ids: New names.
-        writer: Who folds; `ProcessWriter` by default, which holds a few ranges of key groups in memory.
+        writer: Folds the ranges; `ProcessWriter` by default, which holds a few ranges of key groups in memory.
 
     Returns:
         The savepoint as it was written, durable.
 
     Raises:
-        AlreadyExistsError: There is something in the savepoint's folder.
+        AlreadyExistsError: The savepoint's folder has files other than the pin.
         CorruptionError: A file that is folded is gone or damaged.
-        StorageError: It could not be written; nothing is visible.
+        StorageError: The savepoint could not be written; nothing is visible.
     """
     storage = open_storage(root, draft.job)
     folder = savepoint_folder(draft.savepoint_id)
@@ -76,7 +76,7 @@ def write_canonical(
         if savepoint.directory is not None:
             storage.put_if_absent(elsewhere_path(savepoint.savepoint_id), encode_savepoint(savepoint)[0])
     except Exception:
-        target.delete(METADATA)  # first: a put that gave no answer may have made it visible
+        target.delete(METADATA)  # first: a put without an answer may have made the savepoint visible
         storage.delete(elsewhere_path(draft.savepoint_id))
         remove_tables(target, [state_table_path(schema) for schema in states_of([head.manifest])], stem)
         raise
@@ -84,11 +84,11 @@ def write_canonical(
 
 
 def remove_tables(target: CheckpointStorage, tables: list[str], stem: str = "") -> None:
-    """Removes tables: their logs first, then data files whose names begin with `stem`."""
+    """Removes tables: their logs first, then data files with names that begin with `stem`."""
     for table in tables:
-        found = target.list(table)
-        logs = [info.path for info in found if info.path.removeprefix(f"{table}/").startswith(TABLE_LOGS)]
-        data = [info.path for info in found if info.path.startswith(f"{table}/{stem}") and info.path not in logs]
+        infos = target.list(table)
+        logs = [info.path for info in infos if info.path.removeprefix(f"{table}/").startswith(TABLE_LOGS)]
+        data = [info.path for info in infos if info.path.startswith(f"{table}/{stem}") and info.path not in logs]
         for path in (*logs, *data):
             target.delete(path)
 
@@ -171,7 +171,7 @@ def _commit(delta: Tables, plan: StatePlan, files: list[TableFile], draft: Canon
     if active is None or set(active.names) != {file.name for file in files}:
         raise SavepointError(
             f"The table {plan.table} of savepoint {draft.savepoint_id} does not hold what was written to it.",
-            action="Take the savepoint again, to a directory into which nobody else writes.",
+            action="Take the savepoint again, to a directory into which no other process writes.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Which savepoints a job has, and what a restore may be asked for."""
+"""Lists the savepoints of a job, and finds the sealed epoch that a restore names."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -39,7 +39,7 @@ from state_engine.storage.roots import address
 
 
 class DamagedSavepoint(NamedTuple):
-    """A savepoint of which nobody can say what it is: its pin, or its metadata, are not what was written.
+    """A savepoint that cannot be read: its pin or its metadata is not what was written.
 
     Attributes:
         savepoint_id: Its id.
@@ -53,7 +53,7 @@ class DamagedSavepoint(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """The completed savepoints of a job, those that can be read oldest first, and those that cannot by id."""
+    """The completed savepoints of a job: the readable ones, oldest first, and the damaged ones, by id."""
 
     savepoints: list[Savepoint]
     damaged: list[DamagedSavepoint]
@@ -62,25 +62,25 @@ class Catalogue(NamedTuple):
 def read_catalogue(root: str, job: str) -> Catalogue:
     """Returns the completed savepoints of a job: those with a row in `_checkpoints`.
 
-    Canonical ones that were written to another directory are among them, as they were when they were written.
+    Canonical ones that were written to another directory are included, as they were when they were written.
 
     Raises:
         DamagedFileError: A row cannot be read.
     """
     storage = open_storage(root, job)
     completed = CheckpointTable(storage, open_tables(storage)).savepoint_ids()
-    there: list[Savepoint] = []
+    readable: list[Savepoint] = []
     damaged = []
     for name in storage.folders(SAVEPOINTS):
         try:
-            found = find_savepoint(storage, name) if name in completed else None
+            entry = find_savepoint(storage, name) if name in completed else None
         except CorruptionError as error:
             path = next((path for path in _descriptions(name) if storage.exists(path)), pin_path(name))
             damaged.append(DamagedSavepoint(name, path, error.message))
         else:
-            there += [found] if found is not None else []
-    there.sort(key=lambda savepoint: (savepoint.created_at, savepoint.savepoint_id))
-    return Catalogue(there, sorted(damaged))
+            readable += [entry] if entry is not None else []
+    readable.sort(key=lambda savepoint: (savepoint.created_at, savepoint.savepoint_id))
+    return Catalogue(readable, sorted(damaged))
 
 
 def list_savepoints(root: str, job: str) -> list[Savepoint]:
@@ -93,35 +93,35 @@ def list_savepoints(root: str, job: str) -> list[Savepoint]:
 
 
 def load_savepoint(root: str, job: str, savepoint_id: str) -> Savepoint:
-    """Returns one savepoint after checking that all its files are there.
+    """Returns one savepoint after checking that all its files exist.
 
-    Neither `_checkpoints` nor any state table is asked, so a savepoint can be restored when these are lost.
+    Reads neither `_checkpoints` nor any state table, so a savepoint can be restored when these are lost.
 
     Raises:
-        NothingToRestoreError: There is none of this id; the error names those that exist.
-        CorruptionError: The pin or the metadata, or a file that it needs, is gone or damaged.
+        NothingToRestoreError: No savepoint has this id; the error names those that exist.
+        CorruptionError: The pin or the metadata, or a file that the savepoint needs, is gone or damaged.
     """
     storage = open_storage(root, job)
-    found = find_savepoint(storage, check_name("savepoint id", savepoint_id))
-    if found is None:
+    savepoint = find_savepoint(storage, check_name("savepoint id", savepoint_id))
+    if savepoint is None:
         existing = [name for name in storage.folders(SAVEPOINTS) if is_there(storage, name)]
         raise NothingToRestoreError(
             f"Job {job!r} has no savepoint {savepoint_id!r}; it has {_named(existing)}.",
             action="Name one of these, `latest`, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or the absolute path "
             "or address of a canonical savepoint.",
         )
-    if isinstance(found, Pin):
-        verify_handles(storage, found)
+    if isinstance(savepoint, Pin):
+        verify_handles(storage, savepoint)
     else:
-        verify_lengths(load_canonical(location_of(root, found)))
-    return found
+        verify_lengths(load_canonical(location_of(root, savepoint)))
+    return savepoint
 
 
 def load_canonical(location: SavepointLocation) -> Canonical:
-    """Reads the canonical savepoint in a folder, wherever that was moved to.
+    """Reads the canonical savepoint in a folder, also if the folder was moved.
 
     Raises:
-        NothingToRestoreError: There is none, or it was never finished.
+        NothingToRestoreError: The folder has no savepoint, or one that was never finished.
         CorruptionError: Its metadata are damaged.
     """
     storage = open_location(location)
@@ -147,12 +147,12 @@ def address_of_root(root: str) -> str:
 
 
 def is_location(what: str) -> bool:
-    """Says whether a restore is asked for by path or address, not by name. Relative paths are names."""
+    """Returns whether a restore names its source by path or address. A relative path counts as a name."""
     return what.startswith(("/", "file:")) or "://" in what
 
 
 def find_savepoint(storage: CheckpointStorage, savepoint_id: str) -> Savepoint | None:
-    """Reads what a job has of a savepoint; the metadata of a canonical one say more than the pin that it began with."""
+    """Returns a savepoint of a job, or None; a canonical one from its metadata, not from the pin that it began with."""
     for path in (metadata_path(savepoint_id), elsewhere_path(savepoint_id)):
         with suppress(NotFoundError):
             return decode_savepoint(storage.get(path), path=path).savepoint
@@ -162,31 +162,31 @@ def find_savepoint(storage: CheckpointStorage, savepoint_id: str) -> Savepoint |
 
 
 def is_there(storage: CheckpointStorage, savepoint_id: str) -> bool:
-    """Says whether a job has anything of a savepoint by which `find_savepoint` would find it; nothing is read."""
+    """Returns whether any of the files exists from which `find_savepoint` reads a savepoint; reads none of them."""
     return any(map(storage.exists, _descriptions(savepoint_id)))
 
 
 def _descriptions(savepoint_id: str) -> tuple[str, str, str]:
-    """Where a job may have what it knows of a savepoint."""
+    """Returns the paths of the files that may describe a savepoint of a job."""
     return metadata_path(savepoint_id), elsewhere_path(savepoint_id), pin_path(savepoint_id)
 
 
 def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
-    """Finds the sealed epoch that a restore asks for.
+    """Finds the sealed epoch that a restore names.
 
     Args:
         root: Of the storage.
         job: The job that is going to run.
-        what: `latest` (the newest sealed epoch), a savepoint id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or
-            `<other job>/<savepoint id>` for a savepoint of another job under the same root, or the absolute path or
+        what: `latest` (the newest sealed epoch), a savepoint id, `checkpoint:<id>` or `epoch:<generation>/<epoch>`;
+            `<other job>/<savepoint id>` for a savepoint of another job under the same root; or the absolute path or
             address of a folder with a canonical savepoint, which may have been moved or copied there from anywhere.
 
     Returns:
-        The epoch. For a canonical savepoint also where its files lie: `adopt` them before the start.
+        The epoch. For a canonical savepoint also the folder of its files: `adopt` them before the start.
 
     Raises:
         NothingToRestoreError: It does not exist; the error names what does.
-        CorruptionError: It exists, and is damaged.
+        CorruptionError: It exists, but is damaged.
     """
     if is_location(what):
         return _at(root, job, location_of_url(what))
@@ -202,10 +202,10 @@ def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
         raise _not_understood(what)
     owner, slash, savepoint_id = what.rpartition("/")
     source = check_name("job name", owner) if slash else job
-    found = load_savepoint(root, source, savepoint_id)
-    if isinstance(found, Pin):
-        return RestoreTarget(stored=read_pinned(open_storage(root, source), found).head, savepoint_id=savepoint_id)
-    return _at(root, job, location_of(root, found))
+    savepoint = load_savepoint(root, source, savepoint_id)
+    if isinstance(savepoint, Pin):
+        return RestoreTarget(stored=read_pinned(open_storage(root, source), savepoint).head, savepoint_id=savepoint_id)
+    return _at(root, job, location_of(root, savepoint))
 
 
 def _at(root: str, job: str, location: SavepointLocation) -> RestoreTarget:
@@ -223,22 +223,22 @@ def _at(root: str, job: str, location: SavepointLocation) -> RestoreTarget:
 
 
 def _has_epoch(root: str, job: str, source: Canonical) -> bool:
-    """Whether the job's own log has the very epoch of the savepoint, so that its lineage can go on from there."""
+    """Whether the job's own log has exactly the savepoint's epoch, so that its lineage can go on from that epoch."""
     if source.savepoint.job != job:
         return False
     try:
-        own = ManifestLog(open_storage(root, job), job).read(source.savepoint.generation, source.savepoint.epoch)
+        stored = ManifestLog(open_storage(root, job), job).read(source.savepoint.generation, source.savepoint.epoch)
     except (NotFoundError, CorruptionError):
         return False
-    return own.hash == source.head.hash
+    return stored.hash == source.head.hash
 
 
 def _referred(root: str, reference: SavepointReference, where: str) -> RestoreTarget:
     """Follows the `_metadata` that a native savepoint left in a directory."""
     if address_of_root(root) != reference.root.rstrip("/"):
         raise SavepointError(
-            f"{where} refers to the native savepoint {reference.savepoint_id} of job {reference.job!r}, whose files "
-            f"lie under {reference.root}. It is not relocatable.",
+            f"{where} refers to the native savepoint {reference.savepoint_id} of job {reference.job!r}. Its files "
+            f"are under {reference.root}. It is not relocatable.",
             action=f"Start the job with that root, or take a canonical savepoint of {reference.job!r}.",
         )
     return resolve_restore(root, reference.job, reference.savepoint_id)
@@ -267,10 +267,10 @@ def _checkpoint(root: str, job: str, log: ManifestLog, wanted: str) -> StoredMan
 
 
 def _kept_epoch(root: str, job: str, log: ManifestLog, place: str) -> StoredManifest:
-    """Returns a sealed epoch. At a number that retention has freed lies what a savepoint or a lease keeps, or nothing.
+    """Returns a sealed epoch. One at a number that retention has freed must be kept by a savepoint or a lease.
 
-    A driver that slept too long may have put a manifest there, too. It has found the floor behind its put and ended,
-    and no hash leads to what it left. The first manifest of a job stays for ever.
+    A driver that slept too long may have put another manifest at a freed number. It read the floor after its put and
+    ended, and no hash leads to what it left. The first manifest of a job stays for ever.
     """
     stored = _epoch(job, log, place)
     floor = log.floors().get(stored.manifest.generation, 0)  # read last: it rises before a number is freed
@@ -278,8 +278,8 @@ def _kept_epoch(root: str, job: str, log: ManifestLog, place: str) -> StoredMani
         return stored
     raise NothingToRestoreError(
         f"Retention has freed generation {stored.manifest.generation} of job {job!r} up to epoch {floor}, and no "
-        f"savepoint keeps the state of epoch {stored.manifest.epoch}. What lies there may be what a late driver left.",
-        action=f"Name an epoch behind {floor}, a checkpoint or a savepoint.",
+        f"savepoint keeps the state of epoch {stored.manifest.epoch}. Its manifest may be one that a late driver left.",
+        action=f"Name an epoch after {floor}, a checkpoint or a savepoint.",
     )
 
 
@@ -291,7 +291,7 @@ def _kept_manifests(root: str, job: str, log: ManifestLog) -> Iterator[str]:
             yield log.read(first.generation, first.first).hash
     storage = open_storage(root, job)
     for info in storage.list(LEASES, recursive=False):
-        with suppress(NotFoundError):  # it has just been given back
+        with suppress(NotFoundError):  # the lease has just been given back
             yield decode_lease(storage.get(info.path), path=info.path).manifest
     for savepoint in list_savepoints(root, job):
         yield savepoint.manifest
@@ -306,12 +306,12 @@ def _epoch(job: str, log: ManifestLog, place: str) -> StoredManifest:
         return log.read(int(generation), int(epoch))
     except NotFoundError as error:
         sealed = log.epochs(int(generation))
-        there = f"its epochs {sealed[0]} to {sealed[-1]} are sealed" if sealed else "it has no sealed epochs"
+        extent = f"its epochs {sealed[0]} to {sealed[-1]} are sealed" if sealed else "it has no sealed epochs"
         floor = log.floors().get(int(generation), 0)
         if int(epoch) <= floor:
-            there += f", and retention has removed what nobody keeps up to epoch {floor}"
+            extent += f", and retention has removed what nothing keeps up to epoch {floor}"
         raise NothingToRestoreError(
-            f"Generation {generation} of job {job!r} has no epoch {epoch}; {there}.",
+            f"Generation {generation} of job {job!r} has no epoch {epoch}; {extent}.",
             action=f"Name one of them; the job has the generations {log.generations()}.",
         ) from error
 
@@ -325,9 +325,9 @@ def _not_understood(what: str) -> NothingToRestoreError:
 
 
 def _named(names: object) -> str:
-    found = [str(name) for name in names] if isinstance(names, list | dict) else []
-    shown = ", ".join(found[-20:])
-    return f"{'… ' if len(found) > 20 else ''}{shown}" if found else "none"
+    texts = [str(name) for name in names] if isinstance(names, list | dict) else []
+    shown = ", ".join(texts[-20:])
+    return f"{'… ' if len(texts) > 20 else ''}{shown}" if texts else "none"
 
 
 __all__ = [

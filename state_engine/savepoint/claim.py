@@ -1,8 +1,8 @@
-"""Whom a savepoint belongs to behind a restore: Flink's claim modes.
+"""Flink's claim modes: who owns a savepoint after a restore from it.
 
-`NO_CLAIM`: whoever took it keeps it, and removes it when they like. `CLAIM`: it belongs to the job that goes on from
-it, and goes as soon as that job has no need of it: once the new generation is sealed, which stands on the log or on
-copies. Checkpoints and epochs belong to their job anyway.
+`NO_CLAIM`: the owner stays the same, and removes the savepoint when they like. `CLAIM`: the savepoint belongs to the
+job that goes on from it, and is removed as soon as that job does not need it any more. This is once the new generation
+is sealed, because that uses files of the log or copies. Checkpoints and epochs belong to their job anyway.
 """
 
 import warnings
@@ -19,10 +19,11 @@ ClaimMode = Literal["NO_CLAIM", "CLAIM"]
 
 
 def check_claim(job: str, target: RestoreTarget, mode: ClaimMode) -> None:
-    """Asked before anything is written.
+    """Checks the claim mode of a restore, before anything is written.
 
     Raises:
-        RestoreError: There is no such mode, or the savepoint is of another job that the new one would stand on.
+        RestoreError: There is no such mode; or the savepoint to claim is of another job, and the job would use its
+            files without a copy.
     """
     if mode not in get_args(ClaimMode):
         raise RestoreError(f"There is no claim mode {mode!r}.", action=f"Use one of {', '.join(get_args(ClaimMode))}.")
@@ -32,14 +33,14 @@ def check_claim(job: str, target: RestoreTarget, mode: ClaimMode) -> None:
         raise RestoreError(
             f"Native savepoint {target.savepoint_id} of job {owner!r} cannot be claimed by job {job!r}: its files "
             f"belong to {owner!r}.",
-            action="Restore it with NO_CLAIM, or take a canonical savepoint, whose files are copied.",
+            action="Restore it with NO_CLAIM, or take a canonical savepoint; its files are copied.",
         )
 
 
 def claim_source(root: str, target: RestoreTarget) -> bool:
-    """Removes a claimed savepoint, once the job that goes on from it is sealed.
+    """Removes a claimed savepoint, after the first manifest of the job that goes on from it is sealed.
 
-    The restore has succeeded then, so what cannot be removed is told by a warning.
+    By then the restore has succeeded, so a savepoint that cannot be removed causes only a warning.
 
     Returns:
         Whether there was a savepoint, and it was removed.

@@ -1,4 +1,4 @@
-"""One attempt at copying state below a job's root: how far it is, whether it shall go on, and what it leaves."""
+"""One attempt at copying state below a job's root: its progress, its cancellation, and its clean-up."""
 
 from collections.abc import Callable
 
@@ -6,17 +6,17 @@ from state_engine.errors import RestoreCancelledError
 from state_engine.storage.port import CheckpointStorage
 
 Progress = Callable[[str, float], None]
-"""Is told what is being done, and the share that is done, from 0 to 1."""
+"""Called with what is being done, and with the share that is done, from 0 to 1."""
 
 
 class CopyAttempt:
-    """One attempt.
+    """One attempt at copying state: reports progress, ends when it is cancelled, and can remove what it wrote.
 
     Args:
         storage: Of the job.
-        folder: Where the copies go. What an earlier attempt left there is gone on with.
-        cancelled: Asked between two files, or ranges of key groups; once it says True the attempt ends.
-        progress: Is told how far it is.
+        folder: Where the copies go. Files that an earlier attempt left there are kept.
+        cancelled: Called between two files, or ranges of key groups; when it returns True, the attempt ends.
+        progress: Called with the progress.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class CopyAttempt:
         self._total = self._done = 0.0
 
     def expect(self, total: float) -> None:
-        """Takes down how much there is to do, in any unit."""
+        """Adds to the total amount of work, in any unit."""
         self._total += total
 
     def has_done(self, amount: float, what: str) -> None:
-        """Says that so much more is done."""
+        """Adds to the amount of work that is done, and reports the progress."""
         self._done += amount
         if self._progress is not None:
             self._progress(what, min(1.0, self._done / self._total) if self._total else 1.0)
 
     def go_on(self) -> None:
-        """Raises RestoreCancelledError if it was given up."""
+        """Raises RestoreCancelledError if the attempt was cancelled."""
         if self._cancelled is not None and self._cancelled():
             raise RestoreCancelledError(
                 "The restore was cancelled while it copied state.", action="Nothing; the job is as it was."

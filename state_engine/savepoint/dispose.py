@@ -1,4 +1,4 @@
-"""Removing a savepoint: first what makes it visible, then its files. Safe to repeat, also after a crash."""
+"""Removes a savepoint: first the files that make it visible, then the others. Safe to repeat, also after a crash."""
 
 from contextlib import suppress
 
@@ -23,56 +23,56 @@ from state_engine.storage.port import CheckpointStorage, check_name
 def dispose_savepoint(
     root: str, job: str, savepoint_id: str, *, force: bool = False, clock: Clock | None = None
 ) -> bool:
-    """Removes a savepoint. Its row in `_checkpoints` stays, as history; it is listed no more.
+    """Removes a savepoint. Its row in `_checkpoints` stays, as history; it is not listed any more.
 
-    The files of a native savepoint are those of the job: they go with the next retention, if nothing else needs them.
-    Those of a canonical one are removed, wherever it was written to, and so is the note that a native one left in a
-    directory; a copy that somebody made elsewhere is theirs.
+    The files of a native savepoint are those of the job: the next retention deletes them, if nothing else needs them.
+    The files of a canonical one are removed, wherever it was written to. So is the note that a native one left in a
+    directory. Copies that a user made elsewhere stay.
 
     Args:
         root: Of the storage.
         job: The job that took it.
         savepoint_id: Its id.
-        force: Also if a restore or a reader says that it is reading it; one that died may have left that behind.
+        force: Also if a restore or a reader has marked it as in use; one that died may have left the mark.
         clock: Time; that of this machine by default.
 
     Returns:
         False if there was nothing (any more) to remove.
 
     Raises:
-        SavepointError: It is in use; nothing was removed. The error says by whom.
-        StorageError: Not all of it could be removed; calling again goes on.
+        SavepointError: It is in use; nothing was removed. The error names the users.
+        StorageError: Not all of it could be removed; calling again continues.
     """
     storage = open_storage(root, check_name("job name", job))
     folder = savepoint_folder(check_name("savepoint id", savepoint_id))
     if not storage.list(folder):
         return False
-    own = FolderStorage(storage, folder)
+    job_folder = FolderStorage(storage, folder)
     elsewhere: CheckpointStorage | None = None
     leases: list[str] = []
-    with suppress(CorruptionError):  # what cannot be read can still be removed
+    with suppress(CorruptionError):  # a savepoint that cannot be read can still be removed
         savepoint = find_savepoint(storage, savepoint_id)
         elsewhere = _elsewhere(root, savepoint)
         if isinstance(savepoint, Pin):
             leases = _leases_of(root, job, savepoint, (clock or SystemClock()).now_ms())
-    users = [] if force else [*leases, *users_of(own), *(users_of(elsewhere) if elsewhere is not None else ())]
+    users = [] if force else [*leases, *users_of(job_folder), *(users_of(elsewhere) if elsewhere is not None else ())]
     users += _forks_on(root, job, savepoint_id)
     if users:
         raise SavepointError(
             f"Savepoint {savepoint_id} of job {job!r} is in use: {'; '.join(users)}.",
-            action="Wait until that is over. With force=True the note of a restore that died is not heeded.",
+            action="Wait until that is over. With force=True the mark of a restore that died is ignored.",
         )
     if elsewhere is not None:
         _remove(elsewhere, METADATA)
     storage.delete(elsewhere_path(savepoint_id))
-    _remove(own, METADATA, PIN)
+    _remove(job_folder, METADATA, PIN)
     return True
 
 
 def _leases_of(root: str, job: str, pin: Pin, now_ms: int) -> list[str]:
-    """Returns who has leased the epoch of a native savepoint, and may be reading what only its pin keeps."""
-    mine = [lease for lease in read_leases(root, job, now_ms) if (lease.generation, lease.epoch) == _place(pin)]
-    return [f"{lease.purpose} since {lease.created_at}" for lease in mine]
+    """Describes the leases on the epoch of a native savepoint: their owners may be reading what only its pin keeps."""
+    leases = [lease for lease in read_leases(root, job, now_ms) if (lease.generation, lease.epoch) == _place(pin)]
+    return [f"{lease.purpose} since {lease.created_at}" for lease in leases]
 
 
 def _place(pin: Pin) -> tuple[int, int]:
@@ -87,9 +87,10 @@ def _remove(folder: CheckpointStorage, *visible: str) -> None:
 
 
 def _elsewhere(root: str, savepoint: Savepoint | None) -> CheckpointStorage | None:
-    """Returns the folder outside of the job's root in which a savepoint, or the note on a native one, still lies.
+    """Returns the folder outside of the job's root that still has a savepoint, or the note on a native one.
 
-    Null if there is none, and also if it was moved, or is another's by now: then it is not ours to look for.
+    None if there is no such folder, if the savepoint was moved, or if the folder has another one now: a savepoint that
+    was moved is not searched for.
     """
     if savepoint is None or savepoint.directory is None:
         return None
@@ -104,8 +105,8 @@ def _elsewhere(root: str, savepoint: Savepoint | None) -> CheckpointStorage | No
 
 
 def _forks_on(root: str, job: str, savepoint_id: str) -> list[str]:
-    """Returns which jobs began with this native savepoint and have no checkpoint of their own yet."""
-    found = []
+    """Describes the jobs that began with this native savepoint and have no checkpoint of their own yet."""
+    users = []
     for other in job_names(root):
         if other == job:
             continue
@@ -117,8 +118,8 @@ def _forks_on(root: str, job: str, savepoint_id: str) -> list[str]:
         with suppress(NotFoundError):
             origin = log.read(span.generation, span.first).manifest.origin
             if origin is not None and (origin.job, origin.savepoint_id) == (job, savepoint_id):
-                found.append(f"job {other!r} stands on its files until its first checkpoint")
-    return found
+                users.append(f"job {other!r} needs its files until its first checkpoint")
+    return users
 
 
 __all__ = ["dispose_savepoint"]

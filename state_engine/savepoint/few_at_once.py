@@ -1,4 +1,4 @@
-"""Work that waits for the disk, a few pieces at a time."""
+"""Runs work that waits for the disk, a few pieces at a time."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 MOST_AT_ONCE = 4
-"""Pieces that one process works on at the same time, where it has the cores: each is held in memory."""
+"""One process works on one piece per core at a time, and at most on this number: each is held in memory."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -20,14 +20,14 @@ def cores() -> int:
 
 @contextmanager
 def few_at_once(do: Callable[[T], R], pieces: Sequence[T], threads: int) -> Iterator[Iterator[R]]:
-    """Gives what `do` returns for each piece, in their order, and raises what it raised.
+    """Gives an iterator over the results of `do` for the pieces, in their order; it raises what `do` raised.
 
-    Behind the `with` nothing is done any more, whatever ended it. A single piece has no thread of its own.
+    After the `with` no piece is worked on any more, however the block ended. A single piece gets no thread of its own.
 
     Args:
-        do: Is called for each piece; of several, from threads.
-        pieces: What there is to do.
-        threads: How many pieces are in the works at a time.
+        do: Called for each piece; from threads if there are several of both.
+        pieces: The pieces of work.
+        threads: The number of pieces that are worked on at a time.
     """
     if threads == 1 or len(pieces) < 2:
         yield map(do, pieces)

@@ -1,4 +1,4 @@
-"""Whether a job's present code can go on from what would be restored. Writes nothing."""
+"""Checks whether a job's present code can go on from the state that a restore would give it. Writes nothing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -17,15 +17,15 @@ from state_engine.savepoint.segments import log_size, segments_of_target
 from state_engine.storage.state_reader import Segment
 
 OperatorsOf = Callable[[Manifest], Sequence[OperatorShape] | None]
-"""Says what the job's code declares today, asked with the epoch that is restored; None where the code is not known."""
+"""Returns the operators that the job's code declares today, for the epoch that is restored; None if it is not known."""
 
 
 class Fitness(NamedTuple):
     """How a job's present code fits a source.
 
     Attributes:
-        refusals: Why it cannot go on from it: all reasons, by operator and state. None if it can.
-        unread: What it would not read of the state, with rows and bytes.
+        refusals: All reasons why the code cannot go on from the source, by operator and state. Empty if it can.
+        unread: State that the code would not read, with rows and bytes.
     """
 
     refusals: tuple[Refusal, ...]
@@ -33,17 +33,17 @@ class Fitness(NamedTuple):
 
 
 def fitness(root: str, job: str, source: str, operators_of: OperatorsOf, *, strict: bool = False) -> Fitness | None:
-    """Says whether a job's present code can go on from a source, and what it would not read.
+    """Returns whether a job's present code can go on from a source, and what state it would not read.
 
     Args:
         root: Of the storage.
         job: The job.
         source: What `resolve_restore` takes.
         operators_of: The job's code.
-        strict: As a start that is told to be strict: state that is not read is a reason, too.
+        strict: As of a strict start: state that the code does not read is a reason against it, too.
 
     Returns:
-        None where the code is not known.
+        None if the code is not known.
 
     Raises:
         NothingToRestoreError: The source does not exist.
@@ -67,7 +67,7 @@ def fitness(root: str, job: str, source: str, operators_of: OperatorsOf, *, stri
 
 
 def unread_of_target(root: str, target: RestoreTarget, operators: Sequence[OperatorShape]) -> tuple[Unread, ...]:
-    """Returns what operators will not read of a source, under the uids that they have.
+    """Returns the state of a source that the operators will not read, under the uids that they have.
 
     Raises:
         CorruptionError: A file of the source is gone or damaged.
@@ -84,21 +84,21 @@ def with_sizes(
     segments: Sequence[Segment],
     uids: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Unread, ...]:
-    """Returns what is not read, with the rows and bytes of its log.
+    """Returns the state that is not read, with the rows and bytes of its log.
 
     Args:
-        found: What is not read.
+        found: The state that is not read.
         schemas: All states, as the log has them.
-        segments: What folds to them.
+        segments: The files that fold to them.
         uids: From uids in the log to those in `found`, where they differ.
     """
-    known = {(uids.get(schema.uid, schema.uid), schema.kind, schema.name): schema for schema in schemas}
-    sizes = [log_size(segments, known[one.uid, one.kind, one.state]) for one in found]
+    schema_of = {(uids.get(schema.uid, schema.uid), schema.kind, schema.name): schema for schema in schemas}
+    sizes = [log_size(segments, schema_of[one.uid, one.kind, one.state]) for one in found]
     return tuple(replace(one, rows=rows, bytes=size) for one, (rows, size) in zip(found, sizes, strict=True))
 
 
 def code_checks(request: StartRequest, seen: Manifest) -> Iterator[Callable[[], Any]]:
-    """Yields what a start asks of its operators, each as a call that raises the reason against it."""
+    """Yields the checks that a start makes of its operators, each as a call that raises the reason against it."""
     yield lambda: compatibility.check_parallelism(request)
     yield lambda: compatibility.check_operators(request, seen)
     yield lambda: compatibility.check_generated_uids(request, seen)
@@ -112,7 +112,7 @@ def code_checks(request: StartRequest, seen: Manifest) -> Iterator[Callable[[], 
 
 
 def refusals_of(checks: Iterator[Callable[[], Any]]) -> Iterator[Refusal]:
-    """Yields what speaks against it: not only the first reason."""
+    """Yields all reasons against a restore, not only the first: one for each check that raises."""
     for check in checks:
         try:
             check()

@@ -1,4 +1,4 @@
-"""What a restore of key groups does, for whoever asked for it: before it is done (dry run), and after. Pure."""
+"""The report of a restore of key groups, for its caller: before it is done (dry run), and after. Pure."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from state_engine.savepoint.selection import Part
 
 
 class StateChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One state: how many live rows go, and how many come. Equal rows count as well."""
+    """One state: how many live rows are removed, and how many are written. Rows that stay equal count as both."""
 
     uid: str
     state: str
@@ -19,7 +19,7 @@ class StateChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One operator: its key groups as (first, last), both inclusive, with `keys` only so many keys in them.
+    """One operator: its key groups as (first, last), both inclusive; of these only `keys` keys, if that is not 0.
 
     `untouched` are its operator and broadcast states, which have no key groups.
     """
@@ -35,8 +35,8 @@ class KeyGroupRestore(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         job: The job.
-        source: The epoch whose state comes.
-        onto: The epoch whose state goes, as of which rows were counted.
+        source: The epoch from which the state is taken.
+        onto: The epoch at which the state is replaced; removed rows are counted as of this epoch.
         operators: What is replaced of each operator.
         states: Rows of each state.
         sealed: Generation and epoch of the manifest that did it; None after a dry run.
@@ -50,7 +50,7 @@ class KeyGroupRestore(msgspec.Struct, frozen=True, kw_only=True):
     sealed: tuple[int, int] | None = None
 
     def lines(self) -> Iterator[str]:
-        """Yields what it does in words."""
+        """Yields the report as lines of text."""
         named = f" (savepoint {self.source.savepoint_id})" if self.source.savepoint_id else ""
         verb = "Took" if self.sealed else "Would take"
         yield (
@@ -62,7 +62,7 @@ class KeyGroupRestore(msgspec.Struct, frozen=True, kw_only=True):
             keys = f"{operator.keys} keys in " if operator.keys else ""
             yield f"{operator.uid}: {keys}key groups {groups}"
             for state in (state for state in self.states if state.uid == operator.uid):
-                yield f"  {state.state} ({state.kind}): {state.removed} rows go, {state.written} rows come"
+                yield f"  {state.state} ({state.kind}): {state.removed} rows removed, {state.written} rows written"
             if operator.untouched:
                 yield f"  untouched, since they have no key groups: {', '.join(operator.untouched)}"
         yield (

@@ -1,4 +1,4 @@
-"""A restore of key groups or keys against the storage: reads both epochs, writes the rows, seals nothing."""
+"""The storage side of a restore of key groups or keys: reads both epochs, writes the rows, seals nothing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,16 +33,16 @@ _CODEC: Codec = "zstd"
 
 
 class GroupRestorer:
-    """One restore of key groups. What the source has is read once, however often the job moves on meanwhile.
+    """One restore of key groups. The source's rows are read once, however often the job seals epochs meanwhile.
 
     Args:
         root: Of the storage.
-        job: The job whose state is replaced.
+        job: The job in which state is replaced.
         source: What `resolve_restore` takes.
         selection: What is replaced.
         ids: New names.
-        cancelled: Asked between files; once it says True, `RestoreCancelledError` is raised.
-        crash: Is told of each change file.
+        cancelled: Called between files; when it returns True, `RestoreCancelledError` is raised.
+        crash: Called after each change file.
 
     Raises:
         NothingToRestoreError: The source does not exist.
@@ -73,25 +73,25 @@ class GroupRestorer:
         self._written: list[str] = []
 
     def plan(self, head: StoredManifest) -> KeyGroupRestore:
-        """Says what would happen to the state of a manifest; reads what it needs of both sides, and writes nothing.
+        """Reports how the state at a manifest would change; reads the rows of both epochs, and writes nothing.
 
         Raises:
             RestoreError: It is refused; the error's class and message say why.
             CorruptionError: A file on either side is gone or damaged.
         """
         parts = self._choose(head)
-        here, states = segments_at(self._root, self._job, head), []
+        segments, states = segments_at(self._root, self._job, head), []
         for part in parts:
             for state in part.states:
-                gone = self._live(here, state.now, part).num_rows if state.known else 0
-                come = self._coming(state, part)
+                removed = self._live(segments, state.now, part).num_rows if state.known else 0
+                restored = self._coming(state, part)
                 states.append(
                     StateChange(
                         uid=part.uid,
                         state=state.now.name,
                         kind=state.now.kind,
-                        removed=gone,
-                        written=come.num_rows if come is not None else 0,
+                        removed=removed,
+                        written=restored.num_rows if restored is not None else 0,
                     )
                 )
         return KeyGroupRestore(
@@ -103,10 +103,10 @@ class GroupRestorer:
         )
 
     def write(self, head: StoredManifest) -> RestoredRows:
-        """Makes the rows durable that belong behind a manifest; nothing names them yet.
+        """Writes the rows for the epoch after a manifest durably; no manifest names them yet.
 
         Raises:
-            RestoreError, CorruptionError, StorageError: Nothing of it is left.
+            RestoreError, CorruptionError, StorageError: None of the written files is left.
         """
         try:
             return self._write(head)
@@ -116,7 +116,7 @@ class GroupRestorer:
 
     @contextmanager
     def kept(self, clock: Clock | None = None) -> Iterator[None]:
-        """Keeps the source until the block ends: its files, whatever becomes of the savepoint that lists them.
+        """Keeps the source's files until the block ends, even if the savepoint that lists them is disposed of.
 
         Raises:
             CondemnedError, CorruptionError: As of `source_kept`.
@@ -126,7 +126,7 @@ class GroupRestorer:
             yield
 
     def discard(self) -> None:
-        """Removes what was written. Only for whoever knows that no manifest names it."""
+        """Removes the written files. Call it only when it is certain that no manifest names them."""
         while self._written:
             self._storage.delete(self._written.pop())
 
@@ -151,23 +151,23 @@ class GroupRestorer:
         return choose(self._selection, head.manifest, self._target.stored.manifest)
 
     def _changes(self, head: StoredManifest, part: Part) -> tuple[Changes, list[tuple[StateSchema, pa.Table]]]:
-        """Rows per state: what takes away, in front of what brings; and the latter alone."""
-        here = segments_at(self._root, self._job, head) if part.keys else ()
+        """Returns the rows per state: those that remove before those that are restored; and the restored ones alone."""
+        segments = segments_at(self._root, self._job, head) if part.keys else ()
         changes: Changes = []
         restored = []
         for state in part.states:
             pieces = []
             if state.known:
-                gone = removals(state.now, self._live(here, state.now, part)) if part.keys else None
-                pieces.append(resets(state.now, part.ranges) if gone is None else gone)
-            if (come := self._coming(state, part)) is not None:
-                pieces.append(come)
-                restored.append((state.now, come))
+                deletes = removals(state.now, self._live(segments, state.now, part)) if part.keys else None
+                pieces.append(resets(state.now, part.ranges) if deletes is None else deletes)
+            if (rows := self._coming(state, part)) is not None:
+                pieces.append(rows)
+                restored.append((state.now, rows))
             changes.append((state.now, pieces))
         return changes, restored
 
     def _coming(self, state: MovedState, part: Part) -> pa.Table | None:
-        """The source's live rows, as rows of the job."""
+        """Returns the source's live rows, as rows of the job; None if the source does not have the state."""
         if state.source is None:
             return None
         name = (part.uid, state.now.name, part.ranges)
@@ -192,9 +192,9 @@ class GroupRestorer:
         owned = range_of(subtask, part.parallelism, part.max_parallelism)
         states, seq = [], 0
         for schema, pieces in changes:
-            mine = [piece for piece in (within(piece, owned) for piece in pieces) if piece.num_rows]
-            if mine:
-                states.append((schema, numbered(schema, mine, seq)))
+            parts = [piece for piece in (within(piece, owned) for piece in pieces) if piece.num_rows]
+            if parts:
+                states.append((schema, numbered(schema, parts, seq)))
                 seq += states[-1][1].num_rows
         header = ChangeFileHeader(
             job=manifest.job,

@@ -1,8 +1,8 @@
-"""State of another epoch as rows of the log: what is there goes, what was there comes. Pure.
+"""Rows of the log that replace state by that of another epoch: first they remove entries, then they add some. Pure.
 
-Whole key groups: a `reset_group` each, then the entries that the source has there. Single keys: a `delete` for each
-entry that they have now, for lists a `clear`, then the entries that the source has. Both in the form in which tasks
-write, so that whoever reads the log has nothing to learn.
+Whole key groups: a `reset_group` for each, then the entries that the source has there. Single keys: a `delete` for each
+entry that they have now, for lists a `clear`, then the entries that the source has. Both have the form in which tasks
+write, so readers of the log need no special case.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,14 +25,14 @@ from state_engine.serialization.types import ddl_to_arrow
 
 
 def converted(state: MovedState, live: pa.Table) -> pa.Table:
-    """Returns the source's live rows as the job's own: its type, and what their last access means there.
+    """Returns the source's live rows in the job's type; last accesses without a meaning in the job become null.
 
     Args:
         state: The state; the source has it.
         live: Folded rows of the source, with positions, in the source's type.
 
     Raises:
-        StateTypeChangedError: They have another type than the source says.
+        StateTypeChangedError: The rows have another type than the source's schema.
     """
     source, way = state.source, state.way
     assert source is not None
@@ -44,7 +44,7 @@ def converted(state: MovedState, live: pa.Table) -> pa.Table:
 
 
 def only_keys(schema: StateSchema, live: pa.Table, keys: Sequence[Key]) -> pa.Table:
-    """Returns those of the live rows that belong to some keys; a null in a key is a value like any other."""
+    """Returns the live rows that belong to the given keys; a null in a key is a value like any other."""
     columns = [live.column(column.name).to_pylist() for column in schema.key]
     wanted = set(keys)
     mask = np.fromiter((key in wanted for key in zip(*columns, strict=True)), bool, live.num_rows)
@@ -52,7 +52,7 @@ def only_keys(schema: StateSchema, live: pa.Table, keys: Sequence[Key]) -> pa.Ta
 
 
 def resets(schema: StateSchema, ranges: Iterable[KeyGroupRange]) -> pa.Table:
-    """Returns rows that empty key groups of a state, whatever is in them."""
+    """Returns rows that empty key groups of a state, whatever they hold."""
     groups = np.concatenate([np.arange(first, last + 1, dtype=np.int32) for first, last in ranges])
     return _without_values(schema, {KEY_GROUP: pa.array(groups)}, len(groups), Op.RESET_GROUP)
 
@@ -68,7 +68,7 @@ def removals(schema: StateSchema, live: pa.Table) -> pa.Table:
 
 
 def numbered(schema: StateSchema, parts: Sequence[pa.Table], seq: int) -> pa.Table:
-    """Returns rows of one state as a change file has them: by key group, in it in their order, numbered from `seq`."""
+    """Returns rows of one state as a change file has them: sorted by key group (stable), numbered from `seq`."""
     target = log_schema(schema, ddl_to_arrow)
     whole = sorted_by_group([part.select(target.names).cast(target) for part in parts])
     numbers = pa.array(np.arange(seq, seq + whole.num_rows, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""The files behind a pin: which they are, whether they are there, and what they say."""
+"""The files that a pin lists: finds them, verifies that they exist, and reads the state from them."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _REMEDY = "Restore another savepoint, or bring the file back from a backup."
 
 
 class Pinned(NamedTuple):
-    """What a pin stands for: the manifest of its epoch, and the history that folds to its state."""
+    """The content of a pin: the manifest of its epoch, and the history that folds to its state."""
 
     head: StoredManifest
     segment: Segment
@@ -23,28 +23,28 @@ class Pinned(NamedTuple):
 def handles_of(
     storage: CheckpointStorage, reference: BaseReference | None, base: Base | None, manifests: Iterable[Manifest]
 ) -> tuple[tuple[str, int], ...]:
-    """Returns (path, length) of every file besides manifests that a restore reads, without doubles.
+    """Returns (path, length) of every file besides manifests that a restore reads, each once.
 
-    Staged outputs are not among them, since a sealed epoch's output is committed before the next one, nor is what is
-    inlined: changes in a manifest, state in the base.
+    Staged outputs are not among them, since a sealed epoch's output is committed before the next one. Inlined content
+    is not among them either: changes in a manifest, state in the base.
     """
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     if reference is not None:
-        found[reference.path] = len(storage.get(reference.path))
+        lengths[reference.path] = len(storage.get(reference.path))
     if base is not None:
-        found |= {file.path: file.length for file in base.files if file.inlined is None}
+        lengths |= {file.path: file.length for file in base.files if file.inlined is None}
     for manifest in manifests:
-        found |= {handle.path: handle.length for handle in changes_of(manifest)}
-    return tuple(found.items())
+        lengths |= {handle.path: handle.length for handle in changes_of(manifest)}
+    return tuple(lengths.items())
 
 
 def changes_of(manifest: Manifest) -> Iterator[StateHandle]:
-    """Yields the change files of an epoch; what is inlined has none."""
+    """Yields the handles of an epoch's change files; inlined changes have no file."""
     return (handle for handle in handles_in(manifest) if handle.path not in manifest.inlined)
 
 
 def handles_in(manifest: Manifest) -> Iterator[StateHandle]:
-    """Yields the handles of what an epoch changed, in files and inlined."""
+    """Yields the handles of an epoch's changes, in files and inlined."""
     for operator in manifest.operators.values():
         for ack in operator.acks:
             if ack.changes is not None:
@@ -52,7 +52,7 @@ def handles_in(manifest: Manifest) -> Iterator[StateHandle]:
 
 
 def verify_handles(storage: CheckpointStorage, pin: Pin) -> None:
-    """Checks that every file of a pin is there with its length, and every manifest with its hash.
+    """Checks that every file of a pin exists with its length, and every manifest with its hash.
 
     Lengths come from one listing per folder; contents are not read.
 
@@ -77,7 +77,7 @@ def verify_handles(storage: CheckpointStorage, pin: Pin) -> None:
 
 
 def read_pinned(storage: CheckpointStorage, pin: Pin) -> Pinned:
-    """Reads manifests and base of a pin from their handles alone; no table and no chain is asked.
+    """Reads manifests and base of a pin from their handles alone; reads no table and follows no chain of the log.
 
     Raises:
         CorruptionError: Something is gone or damaged.

@@ -1,4 +1,4 @@
-"""Keeping what a start restores, until the log says that the job goes on from it."""
+"""Keeps the source of a restore and its copies from retention, until the log shows that the job goes on from them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,7 +21,7 @@ class RestoreHold:
     Args:
         root: Of the storage.
         job: The job that starts.
-        leases: On the source and on the copies; none for a start that restores nothing by name.
+        leases: On the source and on the copies; empty for a start that restores nothing by name.
     """
 
     def __init__(self, root: str, job: str, leases: Sequence[HeldLease]) -> None:
@@ -29,7 +29,7 @@ class RestoreHold:
         self._storage = open_storage(root, job)
 
     def renew(self) -> None:
-        """Renews the leases that are due; for long work, between two of its steps."""
+        """Renews the leases that are due. Long work calls it between two of its steps."""
         for lease in self._leases:
             lease.renew()
 
@@ -46,18 +46,18 @@ class RestoreHold:
 def kept_for_start(
     request: StartRequest, log: ManifestLog | None = None, *, clock: Clock | None = None, ids: Ids | None = None
 ) -> Iterator[RestoreHold]:
-    """Keeps retention away from what a start restores and copies, until the log itself says that the job needs it.
+    """Keeps retention away from what a start restores and copies, until the log itself shows that the job needs it.
 
-    Around `adopt_for` and the start, which get the hold.
+    The block contains `adopt_for` and the start; both get the hold.
 
     Args:
-        request: What the start is asked for.
-        log: The job's log, which then reads each manifest of the way back once.
+        request: The request of the start.
+        log: The job's log; if given, each manifest of the way back is read once.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
 
     Raises:
-        CondemnedError, MissingFileError: Retention is removing the source, or has.
+        CondemnedError, MissingFileError: Retention is removing the source, or has removed it.
     """
     restore, leases = request.restore, []
     with ExitStack() as stack:
@@ -66,10 +66,10 @@ def kept_for_start(
             leases.append(stack.enter_context(copies))
         if restore is not None and not restore.imported and restore.location is None:
             way = restore.stored.manifest.job == request.job and not request.keep_output
-            own = log if restore.stored.manifest.job == request.job else None
-            source = leased(request.root, restore.stored, "restore", clock=clock, ids=ids, way=way, log=own)
+            log_of_source = log if restore.stored.manifest.job == request.job else None
+            source = leased(request.root, restore.stored, "restore", clock=clock, ids=ids, way=way, log=log_of_source)
             leases.append(stack.enter_context(source))
-        elif restore is not None and not restore.imported:  # it brings its state along: the log has to lead there
+        elif restore is not None and not restore.imported:  # its state is copied, but the log must lead to its epoch
             place = restore.stored.manifest
             storage, led = open_storage(request.root, place.job), [manifest_path(place.generation, place.epoch)]
             leases.append(stack.enter_context(files_kept(storage, restore.stored, led, "restore", clock, ids)))

@@ -1,7 +1,7 @@
-"""Keeping what is read: away from retention, and from whoever disposes of savepoints.
+"""Keeps state while it is read: from retention, and from disposal of savepoints.
 
-What is to be read is found first, and the lease names its files. So nothing is taken from the reader by a newer base
-that becomes visible meanwhile, nor by the end of the savepoint that listed them.
+The files to read are found first, and the lease names them. So the reader keeps them even if a newer base becomes
+visible meanwhile, or the savepoint that listed them is disposed of.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,13 +22,13 @@ from state_engine.storage.state_reader import Segment
 
 
 class KeptSource(NamedTuple):
-    """What folds to the state of a restore's source, and the lease on it; a canonical savepoint needs none."""
+    """The segments that fold to the state of a restore's source, and their lease; a canonical savepoint needs none."""
 
     segments: Sequence[Segment]
     lease: HeldLease | None
 
     def renew(self) -> None:
-        """Renews the lease if it is due; for long work, between two of its steps."""
+        """Renews the lease if it is due. Long work calls it between two of its steps."""
         if self.lease is not None:
             self.lease.renew()
 
@@ -44,13 +44,13 @@ def segments_kept(
     ids: Ids | None = None,
     all_there: bool = True,
 ) -> Iterator[HeldLease]:
-    """Keeps the files of a history until the block ends; those of a job that it was forked from the fork keeps itself.
+    """Keeps the files of a history until the block ends. Files of a job that it was forked from are kept by the fork.
 
     Args:
         root: Of the storage.
         head: The sealed epoch that the history ends with.
         segments: The history.
-        purpose: What for, in words.
+        purpose: What the files are read for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
         all_there: As of `files_kept`.
@@ -59,8 +59,8 @@ def segments_kept(
         CondemnedError, MissingFileError: As of `files_kept`.
     """
     storage, place = open_storage(root, head.manifest.job), head.manifest
-    own = [segment for segment in segments if segment.storage.url == storage.url]
-    files = {manifest_path(place.generation, place.epoch), *(file.path for one in own for file in files_of(one))}
+    job_parts = [segment for segment in segments if segment.storage.url == storage.url]
+    files = {manifest_path(place.generation, place.epoch), *(file.path for one in job_parts for file in files_of(one))}
     with files_kept(storage, head, files, purpose, clock, ids, all_there=all_there) as lease:
         yield lease
 
@@ -75,13 +75,13 @@ def source_kept(
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Iterator[KeptSource]:
-    """Gives what folds to the state of a restore's source, and keeps it until the block ends.
+    """Gives the segments that fold to the state of a restore's source, and keeps their files until the block ends.
 
     Args:
         root: Of the storage.
         job: The job that restores it.
-        target: What `resolve_restore` found.
-        purpose: What for, in words.
+        target: What `resolve_restore` returned.
+        purpose: What the files are read for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
 
@@ -104,7 +104,7 @@ def in_use(
 ) -> Iterator[None]:
     """Marks a canonical savepoint as being read.
 
-    One that lies where we cannot write, nobody disposes of through us.
+    If the mark cannot be written, the savepoint is read without one: where we cannot write, we cannot dispose either.
     """
     mark = f"{IN_USE}/{(ids or RandomIds()).new_id()}"
     try:
@@ -120,7 +120,7 @@ def in_use(
 
 
 def users_of(storage: CheckpointStorage) -> list[str]:
-    """Returns who is reading the savepoint in this folder, as each of them described itself."""
+    """Returns the readers of the savepoint in this folder, as each of them described itself."""
     users = []
     for info in storage.list(IN_USE):
         with suppress(NotFoundError):

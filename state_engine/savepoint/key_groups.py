@@ -1,4 +1,4 @@
-"""Selected key groups or keys of a stopped job go back to what they were at another epoch."""
+"""Restores selected key groups or keys of a stopped job to their state at another epoch."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -40,35 +40,35 @@ def restore_key_groups(
 ) -> KeyGroupRestore:
     """Replaces the state of some key groups, or of some keys, of a stopped job; the next start goes on from there.
 
-    All keyed states and timers of a chosen operator move together. Input that was read since the source's epoch is not
-    read again for them, and sinks keep what they have. The job is claimed as a start claims it: a driver that still
-    runs is fenced by it. A running job is asked by `JobClient.restore_key_groups`, which ends nobody.
+    All keyed states and timers of a chosen operator are replaced together. Input that was read since the source's epoch
+    is not read again for them, and sinks keep what they have. The job is claimed as by a start: this fences a driver
+    that still runs. For a running job use `JobClient.restore_key_groups`, which fences no driver.
 
     Args:
         root: Of the storage.
         job: Name of the job.
         source: What `resolve_restore` takes: a savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`,
-            `<job>/<savepoint id>` for one of another job, or the place of a canonical savepoint.
+            `<job>/<savepoint id>` for one of another job, or the path or address of a canonical savepoint.
         ranges: Key groups by number, or as (first, last), both inclusive.
         uids: Operators; all with keyed state by default.
         keys: In place of `ranges`: values of the key columns in tuples, of a single column also bare.
-        dry_run: Say what would happen, and write nothing.
-        cancelled: Asked now and then until the manifest is put; once it says True the restore ends.
+        dry_run: Report what would happen, and write nothing.
+        cancelled: Called now and then until the manifest is put; when it returns True, the restore ends.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        crash: Is told every named place that is passed.
-        log: The job's log, if it is not to be opened.
+        crash: Called at every crash point that is passed.
+        log: The job's log; opened here if it is not given.
 
     Returns:
         What happened, or would happen.
 
     Raises:
         NothingToRestoreError: The source does not exist, or the job has no sealed epoch.
-        RestoreError: It is refused, as its class and message say; no state was written.
-        RestoreCancelledError: It was cancelled. At most the claim is left, which changes nothing.
+        RestoreError: It is refused; the error's class and message say why. No state was written.
+        RestoreCancelledError: It was cancelled. At most the claim is left, which changes no state.
         FencedError: A driver that started at the same time or later owns the job; no state was written.
         CorruptionError: A file that it has to read is gone or damaged.
-        StorageError: Nobody knows whether it was sealed; the newest epoch of the job tells.
+        StorageError: It is not known whether the manifest was sealed; the newest epoch of the job shows it.
     """
     clock, ids, crash = clock or SystemClock(), ids or RandomIds(), crash or NoCrash()
     log = log or ManifestLog(open_storage(root, job), job)
@@ -111,7 +111,7 @@ def _newest(log: Log, job: str) -> StoredManifest:
 
 
 def _claim(log: Log, head: StoredManifest, me: look.Incarnation, clock: Clock, crash: Crash) -> StoredManifest | None:
-    """S2: all earlier incarnations find their number taken. None if this one does."""
+    """S2: seals a claim: earlier incarnations find their number taken. None if this one finds its number taken."""
     claim = carry.carried(head, "claim", incarnation=me.nonce, number=me.number, now_ms=clock.now_ms())
     crash.at(CrashPoint.S2_BEFORE_CLAIM, claim.epoch)
     verdict = seal(log, claim, PUT_ATTEMPTS)
@@ -122,7 +122,7 @@ def _claim(log: Log, head: StoredManifest, me: look.Incarnation, clock: Clock, c
 
 
 def _seal(log: Log, restorer: GroupRestorer, claim: StoredManifest, clock: Clock, crash: Crash) -> tuple[int, int]:
-    """E5 and E6. What the chain owes to sinks is still owed behind it: the next start pays."""
+    """E5 and E6. Debts of the chain to sinks remain after this manifest: the next start pays them."""
     owner = claim.manifest
     rows = restorer.write(claim)
     manifest = restored_groups(

@@ -1,7 +1,7 @@
-"""Native savepoints: a pin of a sealed epoch. Nothing is copied, and nobody has to be alive.
+"""Native savepoints: a pin of a sealed epoch. Nothing is copied, and the job need not run.
 
-A pin is written first and verified afterwards: retention reads the pins again before it deletes, so either it sees the
-pin, or the verification sees that a file is gone.
+A pin is written first and verified afterwards. Retention reads the pins again before it deletes: so either retention
+sees the pin, or the verification sees that a file is gone.
 """
 
 from contextlib import suppress
@@ -36,10 +36,10 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 def sealed_epoch(log: ManifestLog, job: str, epoch: int | None = None) -> StoredManifest:
     """Returns the newest sealed epoch of a job, or a given one of its current lineage.
 
-    A manifest that only closes a generation is passed over: the state is that of the epoch before it.
+    If the newest manifest only closes a generation, the epoch before it is returned: it has the same state.
 
     Raises:
-        NothingToRestoreError: There is none, or not this one.
+        NothingToRestoreError: The job has no sealed epoch, or not the given one.
     """
     head = newest(log)
     if head is None:
@@ -70,7 +70,7 @@ def sealed_epoch(log: ManifestLog, job: str, epoch: int | None = None) -> Stored
 
 
 def draft_pin(storage: CheckpointStorage, head: StoredManifest, behind: Behind) -> Pin:
-    """Returns a pin without name: the newest visible base at or before the epoch, and the manifests behind it."""
+    """Returns a pin without a name: the newest visible base at or before the epoch, and the manifests after it."""
     handles = handles_of(storage, behind.reference, behind.base, behind.manifests)
     places = [(m.manifest.generation, m.manifest.epoch, m.hash) for m in behind.chain or (head,)]
     return Pin(
@@ -89,27 +89,27 @@ def draft_pin(storage: CheckpointStorage, head: StoredManifest, behind: Behind) 
 
 
 def foreign_origin(behind: Behind) -> Origin | None:
-    """Returns where a fork began that has no base of its own yet: it stands on files of another job."""
+    """Returns the origin of a fork that has no base of its own yet, so that it needs files of another job; or None."""
     if behind.base is not None:
         return None
     return next((m.origin for m in behind.manifests if m.origin is not None and m.origin.job != m.job), None)
 
 
 def check_independent(behind: Behind, head: Manifest) -> None:
-    """Refuses a pin that would have to list files of another job: a pin keeps nothing outside its own root.
+    """Refuses a pin that would have to list files of another job: a pin keeps only files of its own job.
 
     Raises:
-        SavepointError: It would have to.
+        SavepointError: The epoch needs files of another job.
     """
     origin = foreign_origin(behind)
     if origin is None:
         return
     began = f"savepoint {origin.savepoint_id!r}" if origin.savepoint_id else f"epoch {origin.epoch}"
     raise SavepointError(
-        f"Epoch {head.epoch} of job {head.job!r} still stands on files of job {origin.job!r}, which a savepoint of "
+        f"Epoch {head.epoch} of job {head.job!r} still needs files of job {origin.job!r}, which a savepoint of "
         f"{head.job!r} cannot keep.",
         action=f"Wait for the first checkpoint of {head.job!r} (checkpoint_interval_ms says when), which makes it "
-        f"independent. Until then {began} of job {origin.job!r} is the way back.",
+        f"independent. Until then restore {began} of job {origin.job!r}.",
     )
 
 
@@ -122,7 +122,7 @@ def write_pin(
     noted_in: str | None = None,
     log: ManifestLog | None = None,
 ) -> Pin:
-    """Puts a pin under a name that nobody had before, and verifies it afterwards; one that fails is taken away again.
+    """Puts a pin under a name that no savepoint had before, then verifies it; a pin that fails is removed again.
 
     Args:
         root: Of the storage.
@@ -130,9 +130,9 @@ def write_pin(
         ids: New names.
         draft: The pin without its name.
         head: The epoch.
-        noted_in: Directory in which the caller is going to put a folder with a note of where the savepoint lies, or
-            with its tables.
-        log: Of the job, with what the caller has read; it verified that.
+        noted_in: Directory in which the caller is going to put a folder: with a note that names the native savepoint,
+            or with the tables of a canonical one.
+        log: Of the job, with the manifests that the caller has read and verified.
 
     Raises:
         CorruptionError: A file that a restore would need is gone or damaged.
@@ -158,7 +158,7 @@ def new_savepoint_id(ids: Ids, created_at: int) -> str:
 
 
 def _take_away(storage: CheckpointStorage, pin: Pin) -> None:
-    with suppress(StorageError):  # what went wrong before says more
+    with suppress(StorageError):  # the first error says more
         storage.delete(pin_path(pin.savepoint_id))
 
 
@@ -174,7 +174,7 @@ def _put_pin(storage: CheckpointStorage, ids: Ids, draft: Pin, noted_in: str | N
         except AlreadyExistsError:
             continue
         except StorageError:
-            _take_away(storage, pin)  # it may be there although the put gave no answer
+            _take_away(storage, pin)  # it may exist although the put gave no answer
             raise
         return pin
     raise SavepointError(f"{ATTEMPTS} names for a savepoint were taken.", action="Try again.")

@@ -1,8 +1,8 @@
-"""State as a restore rewrites it: under other uids, sorted into another number of key groups.
+"""Rewrites the state of a restore: under other uids, and sorted into another number of key groups.
 
-Keys are hashed by the engine's own function, so a row lies where a record of its key will be routed. A state is read in
-ranges of the old key groups and written in ranges of the new; between the two its rows lie in a temporary folder of
-this machine, unless they all go into one file. Memory holds one range at a time.
+Keys are hashed by the engine's own function, so a row is in the key group to which a record of its key will be routed.
+A state is read in ranges of the old key groups and written in ranges of the new ones. Between the two its rows are in a
+temporary folder of this machine, unless they all go into one file. Memory holds one range at a time.
 """
 
 import tempfile
@@ -38,7 +38,7 @@ _CHUNK = 200_000
 
 
 class RewrittenState(NamedTuple):
-    """One state: how it is read, how it is written, and the rows of its log, of which not all live."""
+    """One state: how it is read, how it is written, and the number of rows of its log, live or not."""
 
     reading: StatePlan
     writing: StatePlan
@@ -55,9 +55,9 @@ def with_rewrite(
     allow_non_restored_state: bool = False,
     discard_state: Collection[str] = (),
 ) -> RestoreTarget:
-    """Returns a restore's target with what is to be changed about its state; arguments and errors of `plan_rewrite`.
+    """Returns a restore's target with the changes to make to its state; arguments and errors of `plan_rewrite`.
 
-    What is rewritten of another job lies in no log of that one, so it comes along as from elsewhere.
+    Rewritten state of another job is in no log of that job, so it is marked as imported.
     """
     manifest = target.stored.manifest
     rewrite = plan_rewrite(
@@ -82,22 +82,22 @@ def rewrite_state(
     rewrite: Rewrite,
     attempt: CopyAttempt,
 ) -> Base:
-    """Writes all state of an epoch anew, and returns the base that names the files; it is not written yet.
+    """Writes all state of an epoch anew, and returns the base that names the files; the base is not written yet.
 
-    A file's name stands for its content, so that an attempt that died is gone on with.
+    A file's name determines its content, so that a new attempt continues one that died.
 
     Args:
         storage: Of the job that is restored.
-        folder: Where in it.
+        folder: The folder in it for the files.
         job: Its name.
         generation: That of the base.
         segments: What folds to the state of the epoch.
         head: The epoch, as it was sealed.
         rewrite: What changes.
-        attempt: Is told how far it is, and asked whether to go on.
+        attempt: Gets the progress, and can be cancelled.
 
     Raises:
-        RestoreCancelledError: It was given up.
+        RestoreCancelledError: It was cancelled.
         CorruptionError: A file of the source is gone or damaged.
         StorageError: A file cannot be written.
     """
@@ -123,14 +123,14 @@ def rewrite_state(
 
 
 def regrouped(schema: StateSchema, rows: pa.Table, max_parallelism: int) -> pa.Table:
-    """Returns rows of a state by the key groups that their keys have, in the order in which they came within each.
+    """Returns rows of a state sorted by the key groups that their keys have now; within each they keep their order.
 
-    Lists of operators lie by subtask in place of key groups; those of subtasks beyond the last key group join the first
-    ones, in their order, which any start redistributes as it would have done.
+    Lists of operators have a subtask in place of a key group. If a subtask is beyond the last key group, all lists are
+    moved to subtask 0, in their order; any start redistributes them as it would have done.
     """
     if schema.kind in ("operator", "broadcast"):
         return _within(rows, max_parallelism)
-    if not schema.key:  # bytes that belong to key groups as wholes; their number stays
+    if not schema.key:  # raw bytes that belong to key groups as wholes; the number of key groups stays
         return rows
     codec = KeyCodec(schema.key, max_parallelism)
     pieces = []
@@ -162,21 +162,21 @@ def _with_groups(rows: pa.Table, groups: Any) -> pa.Table:
 def planned(
     segments: Sequence[Segment], head: StoredManifest, schema: StateSchema, rewrite: Rewrite, folder: str = ""
 ) -> RewrittenState:
-    """Plans one state; reads nothing.
+    """Plans how one state is rewritten; reads nothing.
 
     Args:
         segments: What folds to it.
         head: The epoch, as it was sealed.
-        schema: The state as of then.
+        schema: The state as of that epoch.
         rewrite: What changes.
-        folder: Where it is written.
+        folder: The folder into which it is written.
     """
     reading, rows = reading_plan(segments, head.manifest, schema), log_size(segments, schema)[0]
-    fresh = rewritten_schema(schema, rewrite)
+    new_schema = rewritten_schema(schema, rewrite)
     groups = rewrite.max_parallelism or reading.max_parallelism
     writing = reading._replace(
-        schema=fresh,
-        table=f"{folder}/{state_table_path(fresh)}",
+        schema=new_schema,
+        table=f"{folder}/{state_table_path(new_schema)}",
         stem="part",
         ranges=cut_ranges([(0, groups - 1, rows)], groups, planning.ROWS_PER_FILE),
         max_parallelism=groups,
@@ -207,10 +207,10 @@ def _write(
 
 
 class _Shelf:
-    """Rows of one state on their way from the old ranges to the new ones.
+    """Holds the rows of one state between reading the old ranges and writing the new ones.
 
     Args:
-        ranges: The new ones. Of a single one the pieces stay in memory: the old one fitted there as well.
+        ranges: The new ones. If there is only one, the pieces stay in memory, where an old range fitted as well.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]]) -> None:
@@ -242,7 +242,7 @@ class _Shelf:
                     writer.write_table(piece)
 
     def ranges(self) -> Iterator[tuple[tuple[int, int], list[pa.Table]]]:
-        """Yields the new ranges that have rows, with their pieces in the order in which they came."""
+        """Yields the new ranges that have rows, with their pieces in the order in which they were put."""
         for number, range_ in enumerate(self._ranges):
             pieces = self._held if self._folder is None else self._read(number)
             if any(piece.num_rows for piece in pieces):
@@ -250,11 +250,11 @@ class _Shelf:
 
     def _read(self, number: int) -> list[pa.Table]:
         assert self._folder is not None
-        found = []
+        tables = []
         for path in sorted(Path(self._folder.name).glob(f"{number:05d}-*.arrow")):
             with pa.OSFile(str(path), "rb") as source:
-                found.append(pa.ipc.open_file(source).read_all())
-        return found
+                tables.append(pa.ipc.open_file(source).read_all())
+        return tables
 
 
 __all__ = ["RewrittenState", "planned", "regrouped", "rewrite_state", "with_rewrite"]

@@ -1,8 +1,8 @@
-"""A whole job that is stopped goes back, or begins, without its code and without Spark; and the dry run of it.
+"""Restores a stopped job as a whole, or begins a new one, without its code and without Spark; or as a dry run.
 
-It takes the same steps as a start: refuse, copy what has to be copied, close, take the sinks back, seal the first
-manifest of the new generation. Then it lets go: the next start claims the job from there, and reads the input behind
-it. That start also asks whether the job's code fits, if that was not asked here.
+It takes the same steps as a start: refuse, copy the state that has to be copied, close the old generation, rewind the
+sinks, seal the first manifest of the new generation. Then it ends: the next start claims the job from there, and reads
+the input after it. That start also checks whether the job's code fits, if the code was not checked here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,31 +53,31 @@ class JobRestore:
         job: The job; it may be one that never ran.
         source: What `resolve_restore` takes.
         sinks_of: Opens the job's sinks.
-        operators_of: The job's code, if it is at hand.
-        fingerprints: The sources as the code declares them; as they were, if nobody knows.
+        operators_of: The job's code, if it is available.
+        fingerprints: The sources as the code declares them; by default as the restored epoch records them.
         parallelism: Subtasks of every operator from now on, until the job's definition says another number.
-        max_parallelism: Sort all keys anew into so many key groups.
+        max_parallelism: Re-key the state: sort all keys into this number of key groups.
         uid_mapping: From uids that operators had in the source to those that they have now.
-        allow_non_restored_state: State of operators that the code no longer has may stay behind.
-        resume_state: Operators that are back and go on with the state that they had.
+        allow_non_restored_state: State of operators that the code no longer has need not be restored.
+        resume_state: Operators that the code has again, and that go on with the state that they had.
         discard_state: Operators that begin without the state that the source has for them.
         keep_output: Sinks keep what they have.
-        adopt_sinks: So do sinks whose tables have output that the job's log does not know.
-        reset_processing_time: Begin with the time of the clock, though processing time was later before.
-        allow_changed_sources: Numbers of sources that may be others than in the source; with `fingerprints`.
+        adopt_sinks: Sinks also keep output that their tables have and the job's log does not.
+        reset_processing_time: Begin with the time of the clock, even if processing time was later before.
+        allow_changed_sources: Numbers of sources that may differ from those of the restored epoch; with `fingerprints`.
         strict: Refuse if there is state, or a field of one, that the code does not read.
         claim_mode: Whether the savepoint belongs to the job from now on.
         validate: Read every file and compare its checksum before anything is written.
-        cancelled: Asked between files and ranges of key groups; once it says True the restore ends.
-        progress: Is told how far it is.
+        cancelled: Called between files and ranges of key groups; when it returns True, the restore ends.
+        progress: Called with the progress.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        crash: Is told every named place that is passed.
+        crash: Called at every crash point that is passed.
 
     Raises:
         NothingToRestoreError: The source does not exist.
         CorruptionError: It is damaged.
-        RestoreError: What is asked for fits nothing.
+        RestoreError: The arguments do not fit the source.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class JobRestore:
         self._log = ManifestLog(self._storage, job, open_job=lambda other: open_storage(root, other))
         self._head = look.newest(self._log)
         mapping = dict(uid_mapping or {})
-        found = resolve_restore(root, job, source)
-        known = found.stored.manifest
-        operators = operators_of(known) if operators_of is not None else None
+        resolved = resolve_restore(root, job, source)
+        manifest = resolved.stored.manifest
+        operators = operators_of(manifest) if operators_of is not None else None
         self._code_checked = operators is not None
-        uids = [o.uid for o in operators] if operators is not None else [mapping.get(u, u) for u in known.operators]
+        uids = [o.uid for o in operators] if operators is not None else [mapping.get(u, u) for u in manifest.operators]
         target = with_rewrite(
-            found,
+            resolved,
             job,
             uid_mapping=mapping,
             max_parallelism=max_parallelism,
@@ -131,7 +131,7 @@ class JobRestore:
             discard_state=discard_state,
         )
         check_claim(job, target, claim_mode)
-        newest = self._head.manifest if self._head is not None else known  # of which the whole log may be lost
+        newest = self._head.manifest if self._head is not None else manifest  # the job's whole log may be lost
         recorded = newest.sinks if newest.job == job else ()
         self._sinks = sinks_of(job, recorded, self._storage, self._log)
         seen = target.seen.manifest
@@ -160,9 +160,9 @@ class JobRestore:
         return self._request.restore
 
     def plan(self) -> WholeRestore:
-        """Says what would happen; reads all state that would be restored, and writes nothing.
+        """Reports what would happen; reads all state that would be restored, and writes nothing.
 
-        Whatever speaks against it is listed, not only the first reason.
+        The report lists all reasons against the restore, not only the first.
 
         Raises:
             RestoreCancelledError: It was cancelled.
@@ -178,23 +178,23 @@ class JobRestore:
         return self._report(tuple(states), tuple(refusals), unread)
 
     def run(self) -> WholeRestore:
-        """Does it.
+        """Restores the job, and returns the report.
 
         Raises:
             RestoreError: It is refused; nothing was written.
-            SinkAheadError: So is it for a sink whose table has output that the log does not know.
-            RestoreCancelledError: It was cancelled; nothing is left of it.
-            CorruptionError: A file of the source is gone or damaged; nothing is left of it.
-            SinkError: A sink does not take what it is owed. Starting the job, or restoring again, goes on.
+            SinkAheadError: It is refused: a sink's table has output that the log does not have. Nothing was written.
+            RestoreCancelledError: It was cancelled; nothing of the restore is left.
+            CorruptionError: A file of the source is gone or damaged; nothing of the restore is left.
+            SinkError: A sink does not take the output that it is owed. Starting the job, or restoring again, continues.
             FencedError: A driver that started at the same time or later owns the job.
-            StorageError: Nobody knows how far it came; the same again, or any start, goes on.
+            StorageError: It is not known how far the restore came. The same restore again, or any start, continues it.
         """
         sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
         with kept_for_start(self._request, self._log, clock=self._clock, ids=self._ids) as hold:
             unread = self._unread()
             restored, head = self._start(hold)
         if self._claim_mode == "CLAIM":
-            claim_source(self._root, restored)  # behind the lease: who disposes of a savepoint asks those
+            claim_source(self._root, restored)  # after the lease has ended: a disposal refuses leased savepoints
         sealed = head.stored.manifest
         return replace(self._report((), (), unread), sealed=(sealed.generation, sealed.epoch))
 
@@ -254,10 +254,10 @@ class JobRestore:
                 self._stop_if_cancelled()
             if self._progress is not None:
                 self._progress(f"{schema.uid}/{schema.name}", (number + 1) / len(states))
-            left = schema.uid in rewrite.left
-            groups = plan.max_parallelism if left else rewrite.max_parallelism or plan.max_parallelism
-            uid = schema.uid if left else rewrite.uids.get(schema.uid, schema.uid)
-            fate = _fate(left, groups != plan.max_parallelism and bool(schema.key))
+            is_left = schema.uid in rewrite.left
+            groups = plan.max_parallelism if is_left else rewrite.max_parallelism or plan.max_parallelism
+            uid = schema.uid if is_left else rewrite.uids.get(schema.uid, schema.uid)
+            fate = _fate(is_left, groups != plan.max_parallelism and bool(schema.key))
             yield RestoredState(
                 uid=uid,
                 state=schema.name,
@@ -285,20 +285,20 @@ class JobRestore:
         )
 
     def _operators(self) -> Iterator[RestoredOperator]:
-        known, rewrite = self.target.stored.manifest.operators, self.target.rewrite or Rewrite()
+        recorded, rewrite = self.target.stored.manifest.operators, self.target.rewrite or Rewrite()
         shapes = {shape.uid: shape for shape in self._request.operators}
         seen = set()
-        for before, operator in sorted(known.items()):
+        for before, operator in sorted(recorded.items()):
             uid = rewrite.uids.get(before, before)
             shape = shapes.get(uid)
             seen.add(uid)
-            left = before in rewrite.left or shape is None
+            is_left = before in rewrite.left or shape is None
             groups = operator.max_parallelism if shape is None else shape.max_parallelism
             subtasks = operator.parallelism if shape is None else self._request.parallelism or shape.parallelism
             yield RestoredOperator(
                 uid=before if before in rewrite.left else uid,
                 before=before,
-                fate=_fate(left, groups != operator.max_parallelism),
+                fate=_fate(is_left, groups != operator.max_parallelism),
                 parallelism=(operator.parallelism, min(subtasks, groups)),
                 max_parallelism=(operator.max_parallelism, groups),
             )
@@ -315,10 +315,10 @@ class JobRestore:
 
 
 def _as_recorded(seen: Manifest) -> tuple[OperatorShape, ...]:
-    """The operators as the job had them at the source: all that is known without its code."""
+    """Returns the operators as the restored epoch records them: without the code nothing else is known."""
     if not seen.operators:
         raise NothingToRestoreError(
-            f"Epoch {seen.epoch} of job {seen.job!r} has no operators.", action="Name an epoch that has."
+            f"Epoch {seen.epoch} of job {seen.job!r} has no operators.", action="Name an epoch that has operators."
         )
     return tuple(
         OperatorShape(

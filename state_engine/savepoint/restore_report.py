@@ -1,4 +1,4 @@
-"""What a restore of a whole job does, for whoever asked for it: before it is done (dry run), and after. Pure."""
+"""The report of a restore of a whole job, for its caller: before it is done (dry run), and after. Pure."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -15,13 +15,13 @@ class RestoredState(msgspec.Struct, frozen=True, kw_only=True):
     """One state of the source.
 
     Attributes:
-        uid: Operator that has it from now on; of one that is left, the operator that had it.
+        uid: The operator that has it from now on; if the state is left behind, the operator that had it.
         state: Its name.
         kind: Its kind.
-        fate: Whether it is taken as it is, sorted into other key groups, or left behind; or goes on in the log, but no
-            operator reads it.
+        fate: `restored`: taken as it is. `re-keyed`: sorted into other key groups. `left`: left behind. `unread`: it
+            stays in the log, but no operator reads it.
         rows: Live rows.
-        bytes: Of the files and sections that were read for it.
+        bytes: Size of the files and sections that were read for it.
         groups: Key groups among which its keys are spread from now on.
     """
 
@@ -58,13 +58,13 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         job: The job.
         source: The epoch that it goes on from.
-        onto: Generation and epoch where the job stood; None if it never ran.
+        onto: Newest generation and epoch of the job before the restore; None if it never ran.
         operators: Those of the source, and those that are new.
         states: Those of the source.
         unread: What the job's code will not read of them.
         copied: Whether state is copied below the job's root; otherwise it goes on from the files that are there.
-        code_checked: Whether it was held against the job's code; otherwise the next start does so.
-        refusals: Why it would be refused; nothing is done then.
+        code_checked: Whether it was checked against the job's code; otherwise the next start checks that.
+        refusals: Why it would be refused; if there are any, nothing is done.
         sealed: Generation and epoch of the manifest that did it; None after a dry run.
     """
 
@@ -81,17 +81,17 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against it."""
+        """Whether there is no reason against it."""
         return not self.refusals
 
     def lines(self) -> Iterator[str]:
-        """Yields what it does in words."""
+        """Yields the report as lines of text."""
         named = f" (savepoint {self.source.savepoint_id})" if self.source.savepoint_id else ""
         verb = "Restored" if self.sealed else "Would restore"
-        stood = f", which was at epoch {self.onto[0]}/{self.onto[1]}" if self.onto else ", which never ran"
+        before = f", which was at epoch {self.onto[0]}/{self.onto[1]}" if self.onto else ", which never ran"
         yield (
             f"{verb} epoch {self.source.generation}/{self.source.epoch} of job {self.source.job!r}{named} into job "
-            f"{self.job!r}{stood}."
+            f"{self.job!r}{before}."
         )
         for operator in self.operators:
             yield self._operator(operator)
@@ -109,16 +109,16 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
             yield "The job's code was not checked; its next start checks it."
 
     def _operator(self, operator: RestoredOperator) -> str:
-        said = operator.uid
+        line = operator.uid
         if operator.before not in (None, operator.uid):
-            said += f", which was {operator.before}"
+            line += f", which was {operator.before}"
         if operator.fate == "left":
-            return f"{said}: its state is left behind"
+            return f"{line}: its state is left behind"
         if operator.fate == "new":
-            return f"{said}: new, begins without state"
+            return f"{line}: new, begins without state"
         subtasks, groups = operator.parallelism, operator.max_parallelism
-        said += f": {_change(subtasks)} subtasks, {_change(groups)} key groups"
-        return said
+        line += f": {_change(subtasks)} subtasks, {_change(groups)} key groups"
+        return line
 
 
 def _change(numbers: tuple[int, int]) -> str:

@@ -1,4 +1,4 @@
-"""Retention of a job as a whole: epochs, checkpoints and savepoints, canonical ones included, wherever these lie."""
+"""Retention of a job as a whole: epochs, checkpoints and savepoints, also canonical ones in other directories."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,11 +23,11 @@ class Retained(NamedTuple):
     """What retention found to remove, and what it did.
 
     Attributes:
-        plan: What there was.
-        report: What became of files of the job; None for a dry run.
-        disposed: Savepoints that were disposed of, by id: canonical ones, and those with a note elsewhere.
-        in_use: Why others of them were not.
-        cleared: Folders elsewhere in which dead writers of canonical savepoints had left files.
+        plan: What there was to remove.
+        report: What was done with files of the job; None for a dry run.
+        disposed: Savepoints that were disposed of, by id: canonical ones, and those with a note in another directory.
+        in_use: Why other savepoints of the plan were not disposed of.
+        cleared: Other folders that were cleared of files which dead writers of canonical savepoints had left.
     """
 
     plan: RetentionPlan
@@ -47,20 +47,20 @@ def retain(
     ids: Ids | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Retained:
-    """Deletes what a policy does not keep and nobody needs; as often as you like, also while the job runs.
+    """Deletes what a policy does not keep and nothing needs; as often as you like, also while the job runs.
 
     Args:
         root: Of the storage.
         job: Name of the job.
         policy: What is kept.
-        dry_run: Say what would go, and change nothing.
+        dry_run: Report what would be deleted, and change nothing.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
         progress: As of `apply_retention`.
 
     Raises:
-        CorruptionError: Something is damaged, so nobody knows what it needs; no file of the job was deleted.
-        StorageError: The storage does not answer; going on later is safe.
+        CorruptionError: A file is damaged, so it is not known what it needs; no file of the job was deleted.
+        StorageError: The storage does not answer; it is safe to call it again later.
     """
     clock = clock or SystemClock()
     plan = plan_retention(root, job, policy, clock.now_ms())
@@ -74,17 +74,17 @@ def carry_out(
     ids: Ids | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Retained:
-    """Does what a plan says: `apply_retention`, and canonical savepoints are disposed of. Errors are those of `retain`.
+    """Carries out a plan: disposes of canonical savepoints, and calls `apply_retention`. Errors are those of `retain`.
 
-    These go at once: restores from them say in their folders that they read them, and copy what they read. So does what
-    dead writers left in other folders: nothing reads it.
+    Canonical savepoints are removed at once: restores from them mark their folders as in use, and copy what they read.
+    Files that dead writers left in other folders are also removed at once: nothing reads them.
     """
     disposed, in_use = [], []
     storage = open_storage(plan.root, plan.job)
     for disposal in plan.disposals:
         savepoint = find_savepoint(storage, disposal.savepoint_id)
         if savepoint is None or not made_by_policy(savepoint.trigger):
-            continue  # somebody has disposed of it, or its row says what it does not say itself
+            continue  # it was disposed of meanwhile, or only its row has the trigger of a policy, not the savepoint
         try:
             if dispose_savepoint(plan.root, plan.job, disposal.savepoint_id, clock=clock):
                 disposed.append(disposal.savepoint_id)

@@ -1,4 +1,4 @@
-"""What folds to the state of a restore's source, wherever that lies."""
+"""Finds, checks and reads the files that fold to the state of a restore's source, in the log or in a folder."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -28,14 +28,14 @@ from state_engine.storage.state_reader import Segment, empty_rows, history_of, r
 from state_engine.storage.whole_file import check_whole
 
 _READERS = 4
-"""Files that are checked at the same time, and so in memory."""
+"""Number of files that are checked, and so are in memory, at the same time."""
 
 _LOOK_S = 0.2
-"""How often it is looked meanwhile whether to go on."""
+"""While files are read, cancellation is checked at least this often, in seconds."""
 
 
 def segments_of_target(root: str, target: RestoreTarget) -> Sequence[Segment]:
-    """Returns what folds to the state of a source: of a savepoint the files that it keeps, and no others.
+    """Returns the segments that fold to the state of a source: of a savepoint the files that it keeps, and no others.
 
     Raises:
         CorruptionError: Something is gone or damaged.
@@ -51,7 +51,7 @@ def segments_of_target(root: str, target: RestoreTarget) -> Sequence[Segment]:
 
 
 def segments_at(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:
-    """Returns what folds to the state of a job at a sealed epoch.
+    """Returns the segments that fold to the state of a job at a sealed epoch.
 
     Raises:
         CorruptionError: Something is gone or damaged.
@@ -63,7 +63,7 @@ def segments_at(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:
 
 
 def source_files_of(segments: Iterable[Segment]) -> tuple[tuple[SourceFile, ...], ...]:
-    """Returns the files that each source has given up to the end of a history."""
+    """Returns for each source the files that were read from it up to the end of a history."""
     total: tuple[tuple[SourceFile, ...], ...] = ()
     for _, base, manifests in segments:
         total = base.source_files if base is not None else total
@@ -80,7 +80,7 @@ def reading_plan(segments: Sequence[Segment], head: Manifest, schema: StateSchem
 
 
 def log_size(segments: Iterable[Segment], schema: StateSchema) -> tuple[int, int]:
-    """Returns the rows of a state's log, of which not all live, and the bytes that are read for them."""
+    """Returns the number of rows of a state's log, live or not, and the bytes that are read for them."""
     rows = size = 0
     for _, base, manifests in segments:
         old = base.schemas if base is not None else ()
@@ -104,23 +104,23 @@ def check_files(
 
     Args:
         segments: The history.
-        cancelled: Asked all the while; what is being read then is not waited for.
-        progress: Is told how much of the bytes is read.
+        cancelled: Called again and again; when it returns True, the check ends without waiting for open reads.
+        progress: Called with the share of the bytes that is read.
 
     Raises:
         MissingFileError: A file is gone; the error names it.
-        DamagedFileError: A file is not what was written; likewise.
-        RestoreCancelledError: It was given up.
+        DamagedFileError: A file is not what was written; the error names it.
+        RestoreCancelledError: It was cancelled.
     """
-    wanted = [(segment.storage, file) for segment in segments for file in files_of(segment)]
-    total, done = sum(file.length for _, file in wanted), 0
+    files = [(segment.storage, file) for segment in segments for file in files_of(segment)]
+    total, done = sum(file.length for _, file in files), 0
     readers = ThreadPoolExecutor(_READERS)
     try:
-        reading = {readers.submit(_check_file, storage, file): file for storage, file in wanted}
+        reading = {readers.submit(_check_file, storage, file): file for storage, file in files}
         while reading:
-            for read in wait(reading, _LOOK_S, FIRST_COMPLETED).done:
-                read.result()
-                done += reading.pop(read).length
+            for future in wait(reading, _LOOK_S, FIRST_COMPLETED).done:
+                future.result()
+                done += reading.pop(future).length
                 if progress is not None:
                     progress("checking files", done / total if total else 1.0)
             if cancelled is not None and cancelled():
@@ -132,7 +132,7 @@ def check_files(
 
 
 def files_of(segment: Segment) -> Iterator[StateFile | StateHandle]:
-    """Yields the files that are still to be read of a history, once its base and manifests are at hand."""
+    """Yields the files of a segment that remain to be read, once its base and manifests have been read."""
     if segment.base is not None:
         yield from (file for file in segment.base.files if file.inlined is None)
     for manifest in segment.manifests:
@@ -150,9 +150,9 @@ def _check_file(storage: CheckpointStorage, file: StateFile | StateHandle) -> No
 def live_pieces(
     segments: Sequence[Segment], plan: StatePlan, go_on: Callable[[], None] = lambda: None
 ) -> Iterator[pa.Table]:
-    """Yields the live rows of a state range by range, without what has expired, in the state's own type.
+    """Yields the live rows of a state range by range, without expired ones, in the state's own type.
 
-    Memory holds one range. The last access of rows that were stamped in another time is null.
+    Memory holds one range. A last access is null if it was stamped in another kind of time.
 
     Args:
         segments: What folds to the state.
@@ -164,12 +164,12 @@ def live_pieces(
     """
     schema = without_expired(plan.schema)
     for first, last in plan.ranges:
-        read = [empty_rows(schema)]
+        tables = [empty_rows(schema)]
         for rows in read_log_rows(segments, schema, first, last):
-            read.append(rows)
+            tables.append(rows)
             go_on()
-        live = fold(schema, read)
-        del read
+        live = fold(schema, tables)
+        del tables
         live = drop_expired(schema, live, plan.processing_time, plan.watermark)
         yield forget_unknown(live, schema.unknown_until)
 

@@ -1,4 +1,4 @@
-"""Which part of a job's state a restore shall replace, and whether it may: asked before anything is written. Pure."""
+"""Chooses the part of a job's state that a restore replaces, or refuses, before anything is written. Pure."""
 
 from collections.abc import Iterable, Sequence
 from numbers import Number
@@ -21,7 +21,7 @@ Groups = int | tuple[int, int]
 
 
 class Selection(NamedTuple):
-    """What is asked for. Either `ranges` or `keys` is empty; `uids` are None for all keyed operators."""
+    """What to replace. Either `ranges` or `keys` is empty; `uids` is None for all operators with keyed state."""
 
     ranges: tuple[KeyGroupRange, ...]
     keys: tuple[Key, ...]
@@ -32,9 +32,9 @@ class MovedState(NamedTuple):
     """One state of a chosen operator.
 
     Attributes:
-        now: As the job has it, or as the source has it if the job does not know it yet.
-        known: Whether the job knows it.
-        source: As it was at the source; None if it was not there, and so has nothing to give.
+        now: Its schema in the job, or the one in the source if the job does not have the state yet.
+        known: Whether the job has the state.
+        source: Its schema at the source; None if the source does not have the state, so no rows come from there.
         way: From the source's type to that of `now` (`log.evolution.fitted`); None without a source.
     """
 
@@ -45,7 +45,7 @@ class MovedState(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What is replaced of one operator: all of some key groups, or some keys in them; of all its states together."""
+    """The part of one operator that is replaced: whole key groups, or some keys in them; in all its states together."""
 
     uid: str
     parallelism: int
@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
 
 def selection_of(ranges: Iterable[Groups] | None, keys: Iterable[Any] | None, uids: Iterable[str] | None) -> Selection:
-    """Reads what a caller asks for.
+    """Returns the selection for the arguments of a caller.
 
     Args:
         ranges: Key groups by number, or as (first, last), both inclusive; they may overlap.
@@ -65,23 +65,23 @@ def selection_of(ranges: Iterable[Groups] | None, keys: Iterable[Any] | None, ui
         uids: Operators; None for all keyed ones.
 
     Raises:
-        RestoreError: Nothing was asked for, or both were, or a range is empty.
+        RestoreError: Neither ranges nor keys were given, or both; or a range or the list of operators is empty.
     """
-    found = [_range(one) for one in ranges or ()]
-    asked = tuple(key if isinstance(key, tuple) else (key,) for key in keys or ())
-    if bool(found) == bool(asked):
+    key_ranges = [_range(one) for one in ranges or ()]
+    key_tuples = tuple(key if isinstance(key, tuple) else (key,) for key in keys or ())
+    if bool(key_ranges) == bool(key_tuples):
         raise RestoreError(
-            "Both key groups and keys were given." if found else "Neither key groups nor keys were given.",
+            "Both key groups and keys were given." if key_ranges else "Neither key groups nor keys were given.",
             action="Give the ranges of key groups to replace, or the keys.",
         )
     chosen = tuple(sorted(set(uids))) if uids is not None else None
     if chosen == ():
         raise RestoreError("An empty list of operators was given.", action="Name operators, or leave it out for all.")
-    return Selection(joined(found), asked, chosen)
+    return Selection(joined(key_ranges), key_tuples, chosen)
 
 
 def joined(ranges: Iterable[KeyGroupRange]) -> tuple[KeyGroupRange, ...]:
-    """Returns the same key groups in as few ranges as there can be, ascending."""
+    """Returns the same key groups in the fewest possible ranges, ascending."""
     merged: list[KeyGroupRange] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1].last + 1:
@@ -95,12 +95,12 @@ def choose(selection: Selection, onto: Manifest, source: Manifest) -> tuple[Part
     """Returns what is replaced, operator by operator.
 
     Args:
-        selection: What is asked for.
+        selection: What to replace.
         onto: The newest manifest of the job.
-        source: The manifest whose state is taken.
+        source: The manifest of the epoch from which state is taken.
 
     Raises:
-        UnknownOperatorError: An operator that the job or the source does not have.
+        UnknownOperatorError: The job or the source does not have one of the operators.
         MaxParallelismChangedError: Key groups are counted differently at the source.
         KeyTypeChangedError: Keys have other columns or types at the source.
         StateTypeChangedError: A state's values cannot become values of the type that it has now.
@@ -116,28 +116,28 @@ def choose(selection: Selection, onto: Manifest, source: Manifest) -> tuple[Part
 
 def _part(uid: str, selection: Selection, onto: Manifest, source: Manifest) -> Part:
     _check_operator(uid, onto, source)
-    own, key = onto.operators[uid], onto.keys[uid]
-    shape = OperatorShape(uid=uid, parallelism=own.parallelism, max_parallelism=own.max_parallelism, keys=key)
+    operator, key = onto.operators[uid], onto.keys[uid]
+    shape = OperatorShape(uid=uid, parallelism=operator.parallelism, max_parallelism=operator.max_parallelism, keys=key)
     request = StartRequest(job=onto.job, root="", operators=(shape,))
     check_max_parallelism(request, source)
     check_keys(request, source)
     moving = _states(uid, onto, source)
     if selection.keys and any(state.now.name == RAW_KEYED for state in moving):
         raise RestoreError(
-            f"Operator {uid!r} has raw keyed state, whose bytes belong to key groups and not to keys.",
+            f"Operator {uid!r} has raw keyed state; its bytes belong to key groups and not to keys.",
             action="Choose key groups, or other operators.",
         )
     types = [column.type for column in key]
     keys = tuple(dict.fromkeys(_typed(uid, one, types) for one in selection.keys))
-    groups = [key_group_of(one, types, own.max_parallelism) for one in keys]
+    groups = [key_group_of(one, types, operator.max_parallelism) for one in keys]
     ranges = selection.ranges or joined(KeyGroupRange(group, group) for group in groups)
-    if ranges[-1].last >= own.max_parallelism:
+    if ranges[-1].last >= operator.max_parallelism:
         raise RestoreError(
             f"Operator {uid!r} has no key group {ranges[-1].last}.",
-            action=f"Its key groups are 0 to {own.max_parallelism - 1}.",
+            action=f"Its key groups are 0 to {operator.max_parallelism - 1}.",
         )
     untouched = tuple(s.name for s in onto.schemas if s.uid == uid and s.kind in ("operator", "broadcast"))
-    return Part(uid, own.parallelism, own.max_parallelism, ranges, keys, moving, untouched)
+    return Part(uid, operator.parallelism, operator.max_parallelism, ranges, keys, moving, untouched)
 
 
 def _check_operator(uid: str, onto: Manifest, source: Manifest) -> None:
@@ -160,28 +160,28 @@ def _check_operator(uid: str, onto: Manifest, source: Manifest) -> None:
 
 
 def _states(uid: str, onto: Manifest, source: Manifest) -> tuple[MovedState, ...]:
-    here, there = _moving(onto, uid), _moving(source, uid)
+    job_states, source_states = _moving(onto, uid), _moving(source, uid)
     states = []
-    for name in sorted(here.keys() | there.keys()):
-        old = there.get(name)
-        # What the source knows of earlier types counts for its own rows only.
-        now = here.get(name) or replace(there[name], former=(), unknown_until=None)
-        states.append(MovedState(now, name in here, old, fitted(old, now) if old is not None else None))
+    for name in sorted(job_states.keys() | source_states.keys()):
+        old = source_states.get(name)
+        # The earlier types in the source's schema apply only to the source's own rows.
+        now = job_states.get(name) or replace(source_states[name], former=(), unknown_until=None)
+        states.append(MovedState(now, name in job_states, old, fitted(old, now) if old is not None else None))
     return tuple(states)
 
 
 def _moving(manifest: Manifest, uid: str) -> dict[str, StateSchema]:
-    """The states of an operator that lie in key groups, by name: those by key, raw ones, and timers."""
+    """Returns the states of an operator that are stored by key group, by name: keyed ones, raw ones, and timers."""
     return {s.name: s for s in manifest.schemas if s.uid == uid and s.kind in ("keyed", "timer")}
 
 
 def _typed(uid: str, key: Key, types: Sequence[str]) -> Key:
-    """Returns a key in the Python values that its columns give."""
+    """Returns a key as the Python values that its columns have."""
     try:
         if len(key) != len(types):
             raise ValueError(f"{len(key)} values for {len(types)} key columns")
         return tuple(_value(value, ddl_to_arrow(ddl)) for value, ddl in zip(key, types, strict=True))
-    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are among them
+    except (ValueError, TypeError, OverflowError) as error:  # Arrow's errors are among them
         raise RestoreError(
             f"{key!r} is no key of operator {uid!r}, which is keyed by ({', '.join(types)}): {error}.",
             action="Give the values of its key columns in their order, or name the operators that have such keys.",
@@ -189,12 +189,12 @@ def _typed(uid: str, key: Key, types: Sequence[str]) -> Key:
 
 
 def _value(value: Any, column: pa.DataType) -> Any:
-    """Returns a value as its column gives it; text is read where the column has none, as for a date from JSON."""
+    """Returns a value as its column has it. Text for a column of another type is parsed, such as a date from JSON."""
     given: Any = pa.array([value], pa.string() if isinstance(value, str) else column)
-    found = given.cast(column)[0].as_py()
-    if isinstance(value, Number) and found != value:
+    converted = given.cast(column)[0].as_py()
+    if isinstance(value, Number) and converted != value:
         raise ValueError(f"{value!r} is no {column}")  # Arrow would cut it to an integer
-    return found
+    return converted
 
 
 def _range(groups: Groups) -> KeyGroupRange:

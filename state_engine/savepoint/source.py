@@ -1,4 +1,4 @@
-"""Canonical savepoints as they lie in a folder: where that is, what it holds, the history that it stands for."""
+"""Reads a canonical savepoint from its folder: where the folder is, what it holds, the history that folds to it."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ REMEDY = "Restore another savepoint, or bring the file back from a backup."
 
 
 class Canonical(NamedTuple):
-    """A canonical savepoint that was found: its folder, what it says, the hash of that, the manifest of its epoch."""
+    """A canonical savepoint that was read: its folder, its metadata, their hash, and the manifest of its epoch."""
 
     storage: CheckpointStorage
     savepoint: CanonicalSavepoint
@@ -28,7 +28,7 @@ class Canonical(NamedTuple):
 
     @property
     def segment(self) -> Segment:
-        """All its state: a base without manifests behind it."""
+        """All its state: a base without manifests after it."""
         return Segment(self.storage, self.savepoint.base(), ())
 
     @property
@@ -38,12 +38,12 @@ class Canonical(NamedTuple):
 
 
 def location_in_job(root: str, job: str, savepoint_id: str) -> SavepointLocation:
-    """Returns where a canonical savepoint lies that was not written to another directory."""
+    """Returns the location, in its job, of a canonical savepoint that was not written to another directory."""
     return SavepointLocation(url=f"{root.rstrip('/')}/{job}", folder=savepoint_folder(savepoint_id))
 
 
 def location_of_url(url: str) -> SavepointLocation:
-    """Returns where a savepoint lies whose folder, or the `_metadata` in it, has this address."""
+    """Returns the location of a savepoint, given the address of its folder or of the `_metadata` in it."""
     return SavepointLocation(url=url.rstrip("/").removesuffix(f"/{METADATA}") or "/")
 
 
@@ -61,17 +61,17 @@ def read_canonical(storage: CheckpointStorage) -> Canonical:
         CorruptionError: The metadata, or the manifest in them, are not what was written.
     """
     where = f"{storage.url}/{METADATA}"
-    found = decode_savepoint(storage.get(METADATA), path=where)
-    head = decode_manifest(bytes(found.savepoint.sealed), path=where)
-    if head.hash != found.savepoint.manifest:
+    stored = decode_savepoint(storage.get(METADATA), path=where)
+    head = decode_manifest(bytes(stored.savepoint.sealed), path=where)
+    if head.hash != stored.savepoint.manifest:
         raise DamagedManifestError(
-            f"The manifest in {where} has the hash {head.hash}, expected {found.savepoint.manifest}.", action=REMEDY
+            f"The manifest in {where} has the hash {head.hash}, expected {stored.savepoint.manifest}.", action=REMEDY
         )
-    return Canonical(storage, found.savepoint, found.hash, head)
+    return Canonical(storage, stored.savepoint, stored.hash, head)
 
 
 def verify_lengths(source: Canonical) -> None:
-    """Checks that all files are there with their lengths; one listing per table, contents are not read.
+    """Checks that all files exist with their lengths; one listing per table, contents are not read.
 
     Raises:
         MissingFileError: A file is gone.

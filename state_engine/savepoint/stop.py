@@ -1,4 +1,4 @@
-"""Stopping a job with a savepoint: in which order, so that a savepoint that fails leaves the job running."""
+"""Stops a job with a savepoint, in an order in which a savepoint that fails leaves the job running."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -6,15 +6,15 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from state_engine.storage.open import open_root
 
 BEFORE_DRAIN = "before drain"
-"""Label of the savepoint in front of a drain."""
+"""Label of the savepoint that is taken before a drain."""
 
 Taken = TypeVar("Taken")
 
 
 class SavepointRequest(NamedTuple):
-    """What kind of savepoint is wanted, where, and what people call it. Without `epoch` it is the newest sealed one.
+    """The savepoint to take: its kind, its directory, its label and note. Without `epoch`: of the newest sealed one.
 
-    `trigger` is who asks; whoever takes the savepoint, if it is empty.
+    `trigger` names who requested the savepoint. If it is empty, `arguments` names who carries out the request instead.
     """
 
     kind: Literal["native", "canonical"] = "native"
@@ -32,19 +32,20 @@ class SavepointRequest(NamedTuple):
 def stop_with_savepoint(
     stop: Callable[..., None], take: Callable[[SavepointRequest], Taken], wanted: SavepointRequest, *, drain: bool
 ) -> Taken:
-    """Takes a savepoint of the epoch that a job ends with, and ends it.
+    """Takes a savepoint of the last epoch of a job, and stops the job.
 
-    What was drained cannot be taken back. A drain therefore leaves two savepoints: a native one in front of it,
-    labelled `before drain`, which is the one to go on from and tells whether any can be taken, and the one asked for.
+    A drain cannot be undone. A stop with a drain therefore leaves two savepoints. The first is a native one before the
+    drain, labelled `before drain`: it is the one to go on from, and shows whether a savepoint can be taken at all. The
+    second is the requested one.
 
     Args:
-        stop: Stops the job; `JobClient.stop`, whose `before` is called while no epoch can begin.
+        stop: Stops the job: `JobClient.stop`, which calls its `before` while no epoch can begin.
         take: Takes a savepoint.
-        wanted: Which one.
+        wanted: The requested savepoint.
         drain: End the input first.
 
     Returns:
-        What `take` returned for the savepoint that was asked for.
+        What `take` returned for the requested savepoint.
 
     Raises:
         Exception: What `take` raised: the job runs on, unless it was drained already.

@@ -1,4 +1,4 @@
-"""Taking a savepoint of either kind of a running, stopped or dead job, now or of an epoch in the past."""
+"""Takes a savepoint of either kind of a running, stopped or dead job, at its newest or an earlier epoch."""
 
 from typing import Literal, overload
 
@@ -103,28 +103,29 @@ def trigger_savepoint(
         job: Name of the job.
         kind: `native` pins the epoch's files, whatever their size; `canonical` writes the state out, as tables that can
             be moved and copied.
-        directory: Where it goes: a path or address below which it gets a folder named by its id. Below the job's root
-            by default. For a native savepoint only a `_metadata` file is put there, which says where it really lies.
+        directory: A path or address below which it gets a folder named by its id; by default it goes below the job's
+            root. Of a native savepoint only a `_metadata` file is put there, which names the job and the root.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
         epoch: A sealed epoch of the current lineage; the newest one by default.
         label: A short name for people.
         note: Anything worth knowing.
-        trigger: Who asked: `user`, or the name of a schedule or sensor.
-        writer: Who folds a canonical one: this process by default, `state_engine.spark.SparkWriter` for states that are
-            too large for it. The tables are the same.
+        trigger: Who requested it: `user`, or the name of a schedule or sensor.
+        writer: Folds a canonical one: in this process by default; `state_engine.spark.SparkWriter` is for states that
+            are too large for it. The tables are the same.
 
     Returns:
         The savepoint, verified, and listed in `_checkpoints`.
 
     Raises:
-        UnsupportedAddressError: The directory would be another place than it seems.
+        UnsupportedAddressError: The directory's address would be read as another place than it seems to name.
         NothingToRestoreError: The job never sealed an epoch, or not this one.
-        CorruptionError: A file that a restore would need is gone or damaged; no savepoint was left behind.
-        CondemnedError: Retention is removing files of this epoch; no savepoint was left behind.
-        StorageError: It could not be written; no savepoint was left behind.
-        SavepointError: A native one of a job that is a fork and has no checkpoint yet: its state lies in the other job,
-            whose retention does not ask this job's pins. Or it is complete, but nobody knows whether it is listed.
+        CorruptionError: A file that a restore would need is gone or damaged; no savepoint is left.
+        CondemnedError: Retention is removing files of this epoch; no savepoint is left.
+        StorageError: It could not be written; no savepoint is left.
+        SavepointError: A native one of a fork without a checkpoint yet: its state is in files of the other job, and
+            that job's retention does not read this job's pins. Or the savepoint is complete, but it is not known
+            whether it is listed.
     """
     if kind not in ("native", "canonical"):
         raise JobDefinitionError(f"There is no kind {kind!r} of savepoints.", action="Use native or canonical.")
@@ -191,7 +192,7 @@ def _canonical(
     writer: RangeWriter | None,
 ) -> CanonicalSavepoint:
     pin: Pin | None = None
-    if foreign_origin(behind) is None:  # else no pin can keep the files, and the fold has to be quicker than retention
+    if foreign_origin(behind) is None:  # else no pin can keep the files: the fold has to end before retention deletes
         pin = write_pin(root, storage, ids, replace(draft, folds=True), head, directory)
     name = pin.savepoint_id if pin is not None else new_savepoint_id(ids, draft.created_at)
     savepoint = CanonicalSavepoint(
@@ -216,7 +217,7 @@ def _canonical(
 
 
 def _absolute(directory: str) -> str:
-    """A directory into which savepoints are put; on local disks an absolute path, whoever reads it from wherever."""
+    """Returns the address of a directory for savepoints; a local one as an absolute path, valid in every process."""
     return address(directory).rstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""Reads a savepoint whole and says what is wrong with it: files, checksums, rows, key groups. Changes nothing."""
+"""Reads a whole savepoint and reports what is wrong with it: files, checksums, rows, key groups. Changes nothing."""
 
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
@@ -38,7 +38,7 @@ in the wrong file, keys that are not in their key group, numbers of rows."""
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong: the file (or table) that it concerns, what it is, and what it is about."""
+    """One thing that is wrong: the file (or table) that it concerns, the problem, and the aspect that it is about."""
 
     path: str
     problem: str
@@ -49,10 +49,10 @@ class Finding(NamedTuple):
 
 
 class ValidationReport(NamedTuple):
-    """What was looked at, and what was found.
+    """What was validated, and what is wrong with it.
 
     Attributes:
-        savepoint_id: Empty where not even that could be read.
+        savepoint_id: Empty if not even that could be read.
         kind: `native`, `canonical`, or empty.
         findings: All that is wrong.
         files: How many files were read.
@@ -74,8 +74,8 @@ class ValidationReport(NamedTuple):
 def validate_savepoint(root: str, job: str, savepoint: str) -> ValidationReport:
     """Validates a savepoint of either kind: every file by length and checksum, every row by key and key group.
 
-    Reads all of it, one file at a time. Whether a job's present code can go on from it, a start says before it writes
-    anything.
+    Reads all of it, one file at a time. It does not check whether a job's present code can go on from the savepoint: a
+    start checks that before it writes anything.
 
     Args:
         root: Of the storage.
@@ -107,7 +107,7 @@ def validate_savepoint(root: str, job: str, savepoint: str) -> ValidationReport:
 
 
 def _elsewhere(root: str, job: str, savepoint_id: str) -> SavepointLocation | ValidationReport:
-    """Returns where a canonical savepoint was written to, or what is wrong with the note about that."""
+    """Returns where a canonical savepoint was written to, or a report of what is wrong with the note about that."""
     path = elsewhere_path(savepoint_id)
     try:
         return location_of(root, decode_savepoint(open_storage(root, job).get(path), path=path).savepoint)
@@ -152,7 +152,7 @@ def _validate_canonical(source: Canonical) -> ValidationReport:
 
 
 def _check_ranges(table: SavepointTable) -> Iterator[Finding]:
-    """All key groups are there once, and every range that has rows has one file with so many."""
+    """Checks that every key group is in one range, and that the files of each range have the range's number of rows."""
     following = 0
     for first, last, rows in table.ranges:
         if first != following or last < first:
@@ -169,18 +169,18 @@ def _check_ranges(table: SavepointTable) -> Iterator[Finding]:
 
 
 def _check_table(storage: CheckpointStorage, table: SavepointTable) -> Iterator[Finding]:
-    """The log of the Delta table names exactly the savepoint's files."""
+    """Checks that the log of the Delta table names exactly the savepoint's files."""
     try:
         active = open_tables(storage).active(table.path)
     except StorageError as error:
         yield Finding(table.path, error.message, "files")
         return
-    wanted = {file.path.removeprefix(f"{table.path}/") for file in table.files}
+    expected = {file.path.removeprefix(f"{table.path}/") for file in table.files}
     if active is None:
         yield Finding(table.path, "the table's log is gone", "files")
-    elif set(active.names) != wanted:
-        other = sorted(wanted.symmetric_difference(active.names))
-        yield Finding(table.path, f"the table's log and the savepoint differ in {', '.join(other[:3])}", "files")
+    elif set(active.names) != expected:
+        difference = sorted(expected.symmetric_difference(active.names))
+        yield Finding(table.path, f"the table's log and the savepoint differ in {', '.join(difference[:3])}", "files")
 
 
 def check_file(storage: CheckpointStorage, schema: StateSchema, file: StateFile) -> Iterator[Finding]:
@@ -220,15 +220,15 @@ def _check_rows(rows: pa.Table, schema: StateSchema, file: StateFile) -> Iterato
 
 
 def _astray(rows: pa.Table, groups: "np.ndarray[Any, Any]", schema: StateSchema, file: StateFile) -> str:
-    """Says how many keys are in a key group that is not theirs."""
+    """Returns how many keys are in a wrong key group, and the first of them, in words; empty if there are none."""
     if len(groups) and schema.kind in ("keyed", "timer") and schema.key:
         belongs = _groups_of(rows, schema, file.max_parallelism)
-        # What resets a key group has no key of its own.
+        # A row that resets a key group has no key.
         astray = (belongs != groups) & pc.not_equal(rows.column(OP), pa.scalar(Op.RESET_GROUP.name.lower())).to_numpy()
         if astray.any():
-            at = int(np.flatnonzero(astray)[0])
+            row = int(np.flatnonzero(astray)[0])
             count = int(astray.sum())
-            return f"{count} keys are not in their key group; row {at} is in {groups[at]}, not {belongs[at]}"
+            return f"{count} keys are not in their key group; row {row} is in {groups[row]}, not {belongs[row]}"
     return ""
 
 
@@ -261,7 +261,7 @@ def _validate_pin(storage: CheckpointStorage, pin: Pin) -> ValidationReport:
 
 
 def _check_acks(manifest: Manifest) -> Iterator[Finding]:
-    """Every subtask has said what its key groups changed."""
+    """Checks that every subtask of every operator has acknowledged the epoch."""
     for uid, operator in manifest.operators.items() if manifest.kind == "epoch" else ():
         missing = sorted(set(range(operator.parallelism)) - {ack.subtask for ack in operator.acks})
         if missing:

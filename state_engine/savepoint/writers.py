@@ -1,7 +1,7 @@
-"""Who folds the ranges of a canonical savepoint and writes their files: this process, or many.
+"""Folds the ranges of a canonical savepoint and writes their files: in this process, or in many.
 
-A range of key groups is folded from the log alone, and its file has a name that stands for its content. So it does not
-matter who does it, in which order, or how often.
+A range of key groups is folded from the log alone, and the name of its file determines its content. So it does not
+matter which process folds a range, in which order, or how often.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ from state_engine.storage.state_reader import Segment, history_of
 
 
 class WriteOrder(Record, frozen=True, kw_only=True):
-    """All that another process has to know to fold a state of a sealed epoch into a savepoint's folder.
+    """All that another process needs to fold a state of a sealed epoch into a savepoint's folder.
 
-    `manifest` is the hash of the epoch's manifest, `base` what the fold begins with; `url` and `folder` say where the
-    savepoint's folder is, as in `SavepointLocation`.
+    `manifest` is the hash of the epoch's manifest; the fold begins with `base`. `url` and `folder` name the savepoint's
+    folder, as in `SavepointLocation`.
     """
 
     root: str
@@ -41,7 +41,7 @@ class WriteOrder(Record, frozen=True, kw_only=True):
 
 
 class Fold(NamedTuple):
-    """An order made ready in this process: where files go, and the history that is folded."""
+    """An order that is ready in this process: with the storage for the files, and the history that is folded."""
 
     order: WriteOrder
     target: CheckpointStorage
@@ -53,11 +53,11 @@ class Fold(NamedTuple):
         return None if encoded is None else self.put(encoded)
 
     def encode(self, plan: StatePlan, first: int, last: int) -> EncodedRange | None:
-        """Does the half of `write` that needs a core: all but the writing."""
+        """Does the first half of `write`, which needs a core: folds and encodes the range."""
         return encode_range(plan, self.segments, self.order.generation, first, last)
 
     def put(self, encoded: EncodedRange) -> WrittenRange:
-        """Does the other half, which waits for the disk."""
+        """Does the second half of `write`, which waits for the disk: writes the file."""
         return put_range(self.target, encoded)
 
 
@@ -75,13 +75,13 @@ class RangeWriter(Protocol):
 
 
 class ProcessWriter:
-    """Folds in this process, several ranges at a time: Arrow and NumPy let go of the interpreter meanwhile.
+    """Folds in this process, several ranges at a time: Arrow and NumPy release the GIL meanwhile.
 
-    While the disk takes the file of a range, its core folds another one: of each range that is folded at a time there
-    may be the file of one more in memory.
+    While the disk writes the file of a range, its core folds another one. So for each range that is being folded,
+    memory may also hold the file of one more.
 
     Args:
-        threads: How many ranges are folded at a time; one per core, at most `MOST_AT_ONCE`, by default.
+        threads: Number of ranges that are folded at a time; by default one per core, at most `MOST_AT_ONCE`.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -96,15 +96,15 @@ class ProcessWriter:
             return None if encoded is None else fold.put(encoded)
 
         threads = 2 * self._threads if self._threads > 1 else 1
-        with few_at_once(write, plan.ranges, threads) as found:  # no file may appear behind the clean-up of an error
-            return [written for written in found if written is not None]
+        with few_at_once(write, plan.ranges, threads) as results:  # no file may appear after the clean-up of an error
+            return [written for written in results if written is not None]
 
 
 def open_fold(order: WriteOrder) -> Fold:
-    """Makes an order ready in a process that knows nothing but the order.
+    """Prepares the fold of an order in a process that has only the order.
 
     Raises:
-        CorruptionError: The epoch, its base or a manifest between them is not what the order means.
+        CorruptionError: The epoch, its base or a manifest between them is gone, damaged, or another than in the order.
     """
 
     def storage_of(job: str) -> CheckpointStorage:

@@ -1,1 +1,1 @@
-"""What is deleted, and what is kept for whom: decided at one look, done in steps that may end anywhere."""
+"""Retention: one look decides which files are deleted and which are kept; the steps that do it may end anywhere."""

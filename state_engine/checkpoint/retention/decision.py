@@ -1,4 +1,4 @@
-"""What goes and what stays, decided from what was found. Pure: the same facts give the same answer."""
+"""Decides which files are deleted and which stay, from the facts of one look. Pure: the same facts, the same answer."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -19,14 +19,14 @@ RemovalRule = Literal["checkpoints", "savepoints", "strays"]
 
 
 class Removal(NamedTuple):
-    """A file that goes.
+    """A file that is to be deleted.
 
     Attributes:
         path: Relative to the job's root.
         bytes: Its length.
         kind: What it is.
-        reason: Why it goes.
-        rule: Which rule of a `RetentionPolicy` lets it go.
+        reason: Why it is deleted.
+        rule: The rule of a `RetentionPolicy` by which it is deleted.
     """
 
     path: str
@@ -37,12 +37,14 @@ class Removal(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What is named, and up to where that is all that ever will be.
+    """The files that are named, and up to which epochs no more names can be added.
 
     Attributes:
         files: Named by a manifest, or by a base that a manifest or a checkpoint names.
-        sealed: Generation to its newest sealed epoch: no later manifest names change files or output of these.
-        published: Generation to its newest checkpoint: none of an earlier epoch becomes visible any more.
+        sealed: Generation to its newest sealed epoch: no later manifest names change files or output of epochs up to
+            that one.
+        published: Generation to the epoch of its newest checkpoint: no checkpoint of an earlier epoch becomes visible
+            any more.
     """
 
     files: frozenset[str]
@@ -51,20 +53,20 @@ class Names(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All that the decision stands on.
+    """The facts that the decision uses.
 
     Attributes:
         objects: Path to length of every object of the job, listed before everything else was read.
-        head: The newest sealed manifest; None when everything is to go.
+        head: The newest sealed manifest; None when everything is to be deleted.
         start: (generation, epoch) from which on every epoch of the current lineage stays; None keeps all epochs, unless
-            everything is to go.
-        needed: Files that somebody needs.
-        way_back: Manifests that restores to what is kept walk.
-        entered: Manifests of abandoned lines whose staged output such a restore gives to sinks again.
-        leaving: Files of savepoints that go, and why.
+            everything is to be deleted.
+        needed: Files that are needed, and stay.
+        way_back: Manifests that a restore to a kept epoch reads on its way.
+        entered: Manifests of abandoned lines with staged output that such a restore gives to sinks again.
+        leaving: Files of savepoints that are deleted, and why.
         copies: Folders with copies of canonical savepoints, and the (generation, epoch) of manifests that name them.
-        names: Of the files that stay with their epochs; None lets every file stay with its epoch.
-        unfinished: Path to length of what dead processes left of their puts; nobody can ever name it.
+        names: The names of files, to find strays; with None every file stays with its epoch.
+        unfinished: Path to length of what dead processes left of their puts; nothing can ever name these files.
     """
 
     objects: Mapping[str, int]
@@ -80,32 +82,32 @@ class Facts(NamedTuple):
 
 
 def decide(facts: Facts) -> list[Removal]:
-    """Returns the files that go. A file whose name this release does not understand always stays."""
+    """Returns the files to delete. A file with a name that this release does not understand always stays."""
     reason = "its writer died before it had put it"
-    found = [Removal(path, size, "unfinished", reason, "checkpoints") for path, size in facts.unfinished.items()]
+    removals = [Removal(path, size, "unfinished", reason, "checkpoints") for path, size in facts.unfinished.items()]
     idle = _idle_copies(facts)
     for path, length in facts.objects.items():
         if path in facts.needed:
             continue
         if path in facts.leaving:
-            found.append(Removal(path, length, "savepoint", facts.leaving[path], "savepoints"))
+            removals.append(Removal(path, length, "savepoint", facts.leaving[path], "savepoints"))
             continue
         if folder_below(RESTORED, path) in idle:
             reason = "no epoch that stays began with this copy of a savepoint"
-            found.append(Removal(path, length, "restored", reason, "checkpoints"))
+            removals.append(Removal(path, length, "restored", reason, "checkpoints"))
             continue
-        known = _kind_of(path)
-        if known is None:
+        parsed = _kind_of(path)
+        if parsed is None:
             continue
-        kind, generation, epoch = known
+        kind, generation, epoch = parsed
         old = _why(facts, generation, epoch)
-        why = old or _why_stray(facts.names, path, *known)
+        why = old or _why_stray(facts.names, path, *parsed)
         kept = (kind == "manifest" and holds(facts.way_back, generation, epoch)) or (
             kind == "output" and holds(facts.entered, generation, epoch)
         )
         if why and not kept:
-            found.append(Removal(path, length, kind, why, "checkpoints" if old else "strays"))
-    return found
+            removals.append(Removal(path, length, kind, why, "checkpoints" if old else "strays"))
+    return removals
 
 
 def _kind_of(path: str) -> tuple[RemovalKind, int, int] | None:
@@ -121,7 +123,7 @@ def _kind_of(path: str) -> tuple[RemovalKind, int, int] | None:
 
 
 def _why(facts: Facts, generation: int, epoch: int) -> str:
-    """Says why the files of an epoch may go, if nobody needs them; empty when they may not."""
+    """Returns why the files of an epoch may be deleted, if nothing needs them; empty when they may not."""
     if facts.head is None:
         return "the job's state is deleted; no savepoint needs it"
     if facts.start is None or generation > facts.head.generation:
@@ -134,7 +136,7 @@ def _why(facts: Facts, generation: int, epoch: int) -> str:
 
 
 def _why_stray(names: Names | None, path: str, kind: RemovalKind, generation: int, epoch: int) -> str:
-    """Says why a file of an epoch that stays may go: nobody names it, and nobody will; empty when it may not."""
+    """Returns why a file of an epoch that stays may be deleted: nothing names it, or ever will; empty if it may not."""
     if names is None or kind == "manifest" or path in names.files:
         return ""
     if kind in ("changes", "output"):
@@ -143,7 +145,7 @@ def _why_stray(names: Names | None, path: str, kind: RemovalKind, generation: in
 
 
 def _idle_copies(facts: Facts) -> set[str]:
-    """Copies of canonical savepoints of which nothing is needed, and that no epoch names which can be restored."""
+    """Returns the copies of canonical savepoints that have no needed file and that no staying epoch names."""
     needed = {folder_below(RESTORED, path) for path in facts.needed}
     return {
         folder
@@ -153,7 +155,7 @@ def _idle_copies(facts: Facts) -> set[str]:
 
 
 def folder_below(parent: str, path: str) -> str | None:
-    """Returns the name of the folder directly in `parent` in which a file lies; None if it lies elsewhere."""
+    """Returns the name of the folder directly in `parent` that contains a file; None if the file is elsewhere."""
     first, _, rest = path.partition("/")
     return rest.partition("/")[0] if first == parent else None
 

@@ -1,4 +1,4 @@
-"""What processes left of savepoints that died on the way: complete ones that no row lists, tables in other folders."""
+"""Finds what dead processes left of savepoints: complete ones that no row lists, and tables in other folders."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -13,17 +13,17 @@ from state_engine.storage.open import open_root
 from state_engine.storage.port import CheckpointStorage
 
 SETTLED_MS = 600_000
-"""A savepoint that is younger may still be on its way into the list."""
+"""A savepoint that is younger may still get its row."""
 
 
 class Unlisted(NamedTuple):
-    """A complete savepoint without a row: it can be restored and disposed of by its id, and keeps what it holds.
+    """A complete savepoint without a row: it can be restored and disposed of by its id, and keeps its files.
 
     Attributes:
         savepoint_id: Its id.
         kind: `native` or `canonical`.
-        bytes: Of all files that it holds; several savepoints may hold the same ones.
-        directory: Where it lies or is noted, if not below the job's root.
+        bytes: Size of all files that it keeps; several savepoints may keep the same ones.
+        directory: The directory with it, or with a note of it, if not below the job's root.
     """
 
     savepoint_id: str
@@ -33,13 +33,13 @@ class Unlisted(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """What is left, in a folder outside of the job's root, of a canonical savepoint whose writer died.
+    """Files that a dead writer of a canonical savepoint left in a folder outside of the job's root.
 
     Attributes:
-        savepoint_id: The id that it was to have.
+        savepoint_id: The id that the savepoint was to have.
         directory: The folder.
-        files: How many files lie there.
-        bytes: Of these.
+        files: Number of files there.
+        bytes: Their size.
     """
 
     savepoint_id: str
@@ -51,28 +51,29 @@ class Abandoned(NamedTuple):
 def find_unlisted(
     storage: CheckpointStorage, folders: Mapping[str, Sequence[str]], listed: Collection[str], now_ms: int
 ) -> tuple[Unlisted, ...]:
-    """Finds complete savepoints that nobody lists.
+    """Finds complete savepoints that no row lists.
 
     Args:
         storage: Of the job.
-        folders: Id of each savepoint that there are files of, to their paths.
+        folders: Id of each savepoint that has files, to their paths.
         listed: Ids of savepoints that have rows.
         now_ms: The present.
     """
-    found = []
+    unlisted = []
     for name in sorted(folders.keys() - set(listed)):
         savepoint = None
         with suppress(NotFoundError, CorruptionError):  # what is damaged is no complete savepoint
             savepoint = _complete(storage, name, folders[name])
         if savepoint is not None and savepoint.created_at + SETTLED_MS <= now_ms:
-            found.append(Unlisted(name, savepoint.kind, savepoint.bytes, savepoint.directory))
-    return tuple(found)
+            unlisted.append(Unlisted(name, savepoint.kind, savepoint.bytes, savepoint.directory))
+    return tuple(unlisted)
 
 
 def left_elsewhere(pin: Pin) -> Abandoned | None:
-    """Returns what the writer of a canonical savepoint left in another folder; None if that is finished, or not ours.
+    """Returns what the writer of a canonical savepoint left in another folder.
 
-    Nobody can tell of a folder that cannot be reached.
+    None if the savepoint is finished, or the folder is not its own. None also if the folder cannot be reached: then its
+    content is not known.
     """
     if not pin.folds or pin.directory is None or pin.directory.rpartition("/")[2] != pin.savepoint_id:
         return None
@@ -86,22 +87,22 @@ def left_elsewhere(pin: Pin) -> Abandoned | None:
 
 
 def clear_elsewhere(storage: CheckpointStorage, abandoned: Abandoned) -> bool:
-    """Removes what a dead writer left in another folder; its pin, which tells of it, goes with the next retention.
+    """Removes what a dead writer left in another folder; the next retention deletes its pin, which names the folder.
 
     Returns:
-        Whether it was still there, and was removed.
+        Whether files were still there, and were removed.
 
     Raises:
-        StorageError: Not all of it could be removed; again goes on.
+        StorageError: Not all of them could be removed; calling again continues.
     """
     path = pin_path(abandoned.savepoint_id)
     try:
-        found = left_elsewhere(decode_pin(storage.get(path), path=path).pin)
+        leftover = left_elsewhere(decode_pin(storage.get(path), path=path).pin)
     except NotFoundError:
         return False
-    if found is None or found.directory != abandoned.directory:
+    if leftover is None or leftover.directory != abandoned.directory:
         return False
-    folder = open_root(found.directory)
+    folder = open_root(leftover.directory)
     for info in folder.list(""):
         folder.delete(info.path)
     return True

@@ -1,4 +1,4 @@
-"""Lists of condemned files: who writes one, how long it may be acted upon, and who may forget it."""
+"""Lists of condemned files: writes them, and decides how long they may be acted upon and when they are removed."""
 
 from collections.abc import Generator, Iterable
 
@@ -12,38 +12,39 @@ from state_engine.storage.port import CheckpointStorage
 
 FILES_PER_LIST = 10_000
 DELETING_MS = 3_600_000
-"""How long behind its grace time a list may be acted upon. Another such time later it is removed, whatever is left: a
-process that slept in between finds that its time is over. A run that comes later writes a new list of the files."""
+"""For this long after its grace time a list may be acted upon. After the same time again it is removed, whatever is
+left of its files: a process that slept in between finds that its time is over. A later run writes a new list."""
 
 FORGOTTEN_MS = 40 * DAY_MS
-"""How long behind its grace time a list stays whose rule the policies of later runs do not have: strays may be looked
-for once a month, and retention each night does not know of them."""
+"""For this long after its grace time a list stays if the policies of later runs do not have its rule. Strays, for
+example, may be searched for once a month, while the retention of each night does not have that rule."""
 
 
 def condemn(
     storage: CheckpointStorage, job: str, removals: Iterable[Removal], grace_ms: int, clock: Clock, ids: Ids
 ) -> Generator[str, None, int]:
-    """Writes lists of what goes, unless a list stands for it already; yields in front of each.
+    """Writes lists of the files to delete, without those that a valid list has already; yields before each list.
 
-    A list whose time is over stands for nothing. Who comes that late, such as once a day, condemns its files anew; they
-    have had their grace time. The look behind it is as late as the new list, so it sees who protected one meanwhile.
+    A list is not valid any more when its time is over. A run that comes so late, for example once a day, condemns the
+    files of that list anew, without grace time: they have had theirs. The second look comes after the new list, so it
+    sees any protection of a file that was written meanwhile.
 
     Returns:
         How many files were condemned for the first time.
     """
     now = clock.now_ms()
-    standing, over = set[str](), set[str]()
+    listed, expired = set[str](), set[str]()
     for one in read_condemned(storage):
         begins = one.condemned_at + one.grace_ms
         if now > begins + DELETING_MS:
-            over |= {file.path for file in one.files}
-        elif begins <= now + grace_ms:  # one that waits longer than this plan does not stand for it
-            standing |= {file.path for file in one.files}
-    going = [removal for removal in removals if removal.path not in standing]
+            expired |= {file.path for file in one.files}
+        elif begins <= now + grace_ms:  # a list that waits longer than this plan does not replace its lists
+            listed |= {file.path for file in one.files}
+    unlisted = [removal for removal in removals if removal.path not in listed]
     lists: dict[tuple[str, int], list[CondemnedFile]] = {}
-    for removal in going:
+    for removal in unlisted:
         file = CondemnedFile(path=removal.path, bytes=removal.bytes, reason=removal.reason)
-        lists.setdefault((removal.rule, 0 if removal.path in over else grace_ms), []).append(file)
+        lists.setdefault((removal.rule, 0 if removal.path in expired else grace_ms), []).append(file)
     for (rule, wait_ms), files in lists.items():
         for first in range(0, len(files), FILES_PER_LIST):
             yield "condemn"
@@ -56,15 +57,15 @@ def condemn(
                 rule=rule,
             )
             storage.put_if_absent(condemned_path(condemned.list_id), encode_condemned(condemned))
-    return sum(removal.path not in over for removal in going)
+    return sum(removal.path not in expired for removal in unlisted)
 
 
 def is_forgotten(condemned: Condemned, policy: RetentionPolicy | None, now_ms: int) -> bool:
-    """Says whether a list goes although files of it are there: somebody needs them after all, or nobody comes for them.
+    """Returns whether to remove a list although files of it exist: they are needed after all, or no run deletes them.
 
     Args:
         condemned: The list.
-        policy: Of the run that asks.
+        policy: Of the current run.
         now_ms: The present.
     """
     stays = 2 * DELETING_MS if is_answered(condemned, policy) else FORGOTTEN_MS
@@ -72,7 +73,7 @@ def is_forgotten(condemned: Condemned, policy: RetentionPolicy | None, now_ms: i
 
 
 def is_answered(condemned: Condemned, policy: RetentionPolicy | None) -> bool:
-    """Says whether a run for a policy finds what a list names, if it still may go. None finds everything."""
+    """Returns whether a run for a policy finds the files of a list, if they still may be deleted. None finds all."""
     return policy is None or not condemned.rule or condemned.rule in policy.rules
 
 

@@ -1,4 +1,4 @@
-"""Which files a sealed epoch needs, to be restored, read, pinned or gone on from. Too many rather than too few."""
+"""Finds the files that a sealed epoch needs to be restored, read, pinned or continued. Rather too many than too few."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from state_engine.storage.state_reader import read_base
 
 
 class History(NamedTuple):
-    """What is asked for needs. `checkpoints` are the rows of all checkpoints, from the highest id down."""
+    """What the needs are read from. `checkpoints` are the rows of all checkpoints, from the highest id down."""
 
     storage: CheckpointStorage
     log: ManifestLog
@@ -25,25 +25,25 @@ class History(NamedTuple):
 def files_of_epoch(history: History, stored: StoredManifest) -> set[str]:
     """Returns the paths of all files of its own job that a restore of an epoch reads.
 
-    A restore begins with the base that the manifest names, a savepoint and a checkpoint with the newest visible one;
-    both are kept, and the manifests and change files from the older one on. What is gone already is passed over.
+    A restore begins with the base that the manifest names, a savepoint and a checkpoint with the newest visible one.
+    Both are kept, and the manifests and change files from the older one on. Files that are already gone are left out.
 
     Raises:
-        CorruptionError: A manifest or a base is damaged, so nobody knows what it needs.
+        CorruptionError: A manifest or a base is damaged, so it is not known what it needs.
     """
     manifest = stored.manifest
-    found: set[str] = set()
+    files: set[str] = set()
     for reference in (manifest.base, newest_base(history.checkpoints, manifest)):
         if reference is not None:
-            found |= files_of_base(history, reference)
+            files |= files_of_base(history, reference)
     for one in _chain(history.log, stored):
-        found.add(manifest_path(one.generation, one.epoch))
-        found |= changes_of(one)
-    return found
+        files.add(manifest_path(one.generation, one.epoch))
+        files |= changes_of(one)
+    return files
 
 
 def files_of_base(history: History, reference: BaseReference) -> set[str]:
-    """Returns the path of a base and those of its files; the path alone when it is gone."""
+    """Returns the path of a base and those of its files; the path alone when the base is gone."""
     try:
         files = read_base(history.storage, reference).files
     except MissingFileError:
@@ -52,38 +52,39 @@ def files_of_base(history: History, reference: BaseReference) -> set[str]:
 
 
 def files_owed(log: ManifestLog, head: StoredManifest) -> set[str]:
-    """Returns the manifests that a start asks whether output is owed (`epoch/debts.py`), and that output.
+    """Returns the manifests in which a start looks for owed output (`epoch/debts.py`), and that output.
 
-    The walk goes on to the batch in front of the one that may owe: sinks that get output early are told of it.
+    The walk includes the batch before the one that may owe: sinks that get output early are told of that batch.
     """
-    found: set[str] = set()
+    files: set[str] = set()
     batches = 0
     current: StoredManifest | None = head
     while current is not None and batches < 2:
         manifest = current.manifest
-        found.add(manifest_path(manifest.generation, manifest.epoch))
-        found |= outputs_of(manifest)
+        files.add(manifest_path(manifest.generation, manifest.epoch))
+        files |= outputs_of(manifest)
         batches += manifest.kind in ("epoch", "idle")
         current = _before(log, manifest)
-    return found
+    return files
 
 
 def changes_of(manifest: Manifest) -> set[str]:
-    """Returns the change files that a manifest names; those inlined in it are none."""
+    """Returns the change files that a manifest names; changes that are inlined in it have none."""
     handles = (ack.changes for operator in manifest.operators.values() for ack in operator.acks)
     return {handle.path for handle in handles if handle is not None and handle.path not in manifest.inlined}
 
 
 def outputs_of(manifest: Manifest) -> set[str]:
-    """Returns the staged outputs that a manifest names and that lie below the job's root."""
+    """Returns the staged outputs that a manifest names and that are below the job's root."""
     acks = (ack for operator in manifest.operators.values() for ack in operator.acks)
     return {output.path for ack in acks for output in ack.outputs if not output.in_table}
 
 
 class WayBack(NamedTuple):
-    """Manifests that a restore walks, from the newest epoch down to the common past and up again to its target.
+    """Manifests that a restore reads, from the newest epoch down to the common past and up again to its target.
 
-    They say what has to be taken back from sinks, and what to add again (`entered`): from an abandoned line.
+    They record what to retract from sinks, and what to add to them again: that is output of an abandoned line
+    (`entered`).
     """
 
     left: tuple[Span, ...]
@@ -101,7 +102,7 @@ def way_back(head: Manifest, target: Manifest) -> WayBack:
 
 
 def holds(spans: Iterable[Span], generation: int, epoch: int) -> bool:
-    """Says whether an epoch of a generation lies in closed spans."""
+    """Returns whether an epoch of a generation is in one of some closed spans."""
     return any(s.generation == generation and s.first <= epoch <= (s.last or 0) for s in spans)
 
 
@@ -117,7 +118,7 @@ def _end(span: Span, manifest: Manifest) -> int:
 
 
 def _chain(log: ManifestLog, head: StoredManifest) -> Iterable[Manifest]:
-    """Yields manifests of the same job from `head` down to behind the base that it names, or to where they end."""
+    """Yields manifests of the same job from `head` down to the first after the base that it names, or to their end."""
     base = head.manifest.base
     current: StoredManifest | None = head
     while current is not None:

@@ -1,4 +1,4 @@
-"""What goes of a job's savepoints: those that a policy made and keeps no longer, and leftovers of unfinished ones."""
+"""Finds savepoints to remove: those that a policy made and does not keep any more, and leftovers of unfinished ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -21,9 +21,9 @@ from state_engine.storage.port import CheckpointStorage
 
 
 class Disposal(NamedTuple):
-    """A savepoint that goes and may have files elsewhere, and the bytes of what it has of its own.
+    """A savepoint to dispose of that may have files in another directory, and the size of its own files.
 
-    Of files elsewhere those of the tables count, without their logs.
+    Of files in another directory those of the tables count, without their logs.
     """
 
     savepoint_id: str
@@ -31,14 +31,15 @@ class Disposal(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """What goes.
+    """The savepoints, and leftovers of savepoints, to remove.
 
     Attributes:
         native: Ids of native savepoints.
         disposals: Canonical ones, and native ones with a note elsewhere. They are disposed of (`savepoint/retain.py`).
-        files: Files below the job's root that go with native ones and unfinished ones, and why.
-        abandoned: What lies elsewhere of unfinished ones; their pins tell of it, and stay until it is gone.
-        unlisted: Complete savepoints of which no row tells. They stay.
+        files: Files below the job's root that are deleted with native ones and unfinished ones, and why.
+        abandoned: Files of unfinished ones in other folders. Their pins name the folders, and stay until these are
+            empty.
+        unlisted: Complete savepoints that no row lists. They stay.
     """
 
     native: tuple[str, ...]
@@ -56,17 +57,17 @@ def find_leaving(
     leases: Iterable[Lease],
     now_ms: int,
 ) -> Leaving:
-    """Finds what goes of savepoints.
+    """Finds the savepoints, and leftovers of savepoints, to remove.
 
-    A savepoint says itself, in its pin, whether a policy made it; its row has to say so too. One whose epoch somebody
-    has leased stays.
+    The pin of a native savepoint has to name a policy as its trigger, and its row has to do so too. It stays while its
+    epoch is leased.
 
     Args:
         storage: Of the job.
         objects: Path to length of all its files.
-        policy: What is wanted; None lets no savepoint go.
+        policy: What to keep; None removes no finished savepoint.
         rows: Of `_checkpoints`.
-        leases: Those that hold.
+        leases: Those that count.
         now_ms: The present.
 
     Raises:
@@ -80,14 +81,14 @@ def find_leaving(
     native: list[str] = []
     going: dict[str, str] = {}
     abandoned = []
-    for name, own in files.items():
+    for name, paths in files.items():
         if (pin := read_pin(storage, name)) is not None and pin.folds and pin.created_at + UNFINISHED_MS <= now_ms:
-            if (left := left_elsewhere(pin)) is not None:
-                abandoned.append(left)
+            if (leftover := left_elsewhere(pin)) is not None:
+                abandoned.append(leftover)
                 continue
-            finished = metadata_path(name) in own or elsewhere_path(name) in own
-            gone = [pin_path(name)] if finished else own
-            going |= dict.fromkeys(gone, f"savepoint {name} was not written within a day, and nobody lists it")
+            finished = metadata_path(name) in paths or elsewhere_path(name) in paths
+            removed = [pin_path(name)] if finished else paths
+            going |= dict.fromkeys(removed, f"savepoint {name} was not written within a day, and nobody lists it")
     elsewhere = []
     for row in _expendable(policy, rows, files, now_ms):
         size = sum(objects[path] for path in files[row.id])
@@ -126,9 +127,9 @@ def _expendable(
 ) -> list[CheckpointRow]:
     if policy is None or policy.savepoints is None:
         return []
-    there = [row for row in rows if row.kind == "savepoint" and row.status == "completed" and row.id in files]
-    going = expendable_savepoints(policy, there, now_ms)
-    return [row for row in there if row.id in going]
+    completed = [row for row in rows if row.kind == "savepoint" and row.status == "completed" and row.id in files]
+    going = expendable_savepoints(policy, completed, now_ms)
+    return [row for row in completed if row.id in going]
 
 
 __all__ = ["Disposal", "Leaving", "find_leaving", "read_pin"]

@@ -1,4 +1,4 @@
-"""What retention finds: one look at a job's storage, and at the jobs that were forked from it."""
+"""Reads the facts for retention: one look at a job's storage, and at the jobs that were forked from it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -37,13 +37,13 @@ from state_engine.storage.tables import Tables
 
 
 class Found(NamedTuple):
-    """What one look found.
+    """The result of one look.
 
     Attributes:
         facts: For the decision.
         retained: The checkpoints that stay.
         head: Hash of the newest sealed manifest.
-        leaving: What goes of savepoints.
+        leaving: The savepoints to remove.
     """
 
     facts: Facts
@@ -53,36 +53,36 @@ class Found(NamedTuple):
 
 
 def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Found:
-    """Reads what the decision needs, in an order in which nothing is missed that changes meanwhile.
+    """Reads the facts for the decision, in an order in which no change is missed that is made meanwhile.
 
-    Objects are listed first: what is made later is not among them, and stays. Protection moves from leases to the head
-    and from savepoints to forks, and is read in this order.
+    Objects are listed first: a file that is written later is not among them, and stays. Protection moves from leases to
+    the head and from savepoints to forks, and is read in this order.
 
     Args:
         root: Of the storage.
         job: Name of the job.
-        policy: What is wanted; None for a job that has ended and whose state is to go.
+        policy: What to keep; None to delete the state of a job that has ended.
         now_ms: The present.
 
     Raises:
-        CorruptionError: A manifest, base, pin or lease is damaged, so nobody knows what it needs.
+        CorruptionError: A manifest, base, pin or lease is damaged, so it is not known what it needs.
         StorageError: The storage does not answer.
     """
     storage = open_storage(root, job)
     objects = {info.path: info.size for info in storage.list("")}
     log, tables = ManifestLog(storage, job), open_tables(storage)
-    # Leases before the head: a restore gives its lease back when the log says what it stands on, never earlier.
+    # Leases before the head: a restore gives its lease back when the log shows what it needs, never earlier.
     leases = read_leases(root, job, now_ms)
     head = look.newest(log)
     rows = CheckpointTable(storage, tables).rows()
     history = History(storage, log, _newest_first(rows))
     completed = [row for row in rows if row.kind == "checkpoint" and row.status == "completed"]
-    there = [row for row in completed if manifest_path(row.generation, row.epoch) in objects]
+    with_manifest = [row for row in completed if manifest_path(row.generation, row.epoch) in objects]
     leaving = find_leaving(storage, objects, policy, rows, leases, now_ms)
     if policy is None or head is None:
         retained = Retained(None, (), ())
     else:
-        retained = retained_checkpoints(policy, there, head.manifest, now_ms)
+        retained = retained_checkpoints(policy, with_manifest, head.manifest, now_ms)
     needed, targets = _pinned(history, leaving.files)
     needed |= {path for path in objects for lease in leases if lease.folder and path.startswith(f"{lease.folder}/")}
     needed |= {path for lease in leases for path in lease.files}
@@ -97,23 +97,23 @@ def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: i
     targets += [stored for place in places if (stored := _read(log, *place)) is not None]
     for target in targets:
         needed |= files_of_epoch(history, target)
-    left: list[Span] = []
+    walked: list[Span] = []
     entered: list[Span] = []
     if head is not None and policy is not None:
         needed |= files_of_epoch(history, head) | files_owed(log, head) | _of_window(history, retained)
         needed |= _active(tables, objects)
         root_span = first_own(head.manifest.lineage)
-        needed.add(manifest_path(root_span.generation, root_span.first))  # tells from which job this one was forked
+        needed.add(manifest_path(root_span.generation, root_span.first))  # records from which job this one was forked
         for target in targets:
             way = way_back(head.manifest, target.manifest)
-            left += (*way.left, *way.entered)
+            walked += (*way.left, *way.entered)
             entered += way.entered
     facts = Facts(
         objects=objects,
         head=head.manifest if head is not None and policy is not None else None,
         start=(retained.start.generation, retained.start.epoch) if retained.start else None,
         needed=frozenset(needed),
-        way_back=tuple(dict.fromkeys(left)),
+        way_back=tuple(dict.fromkeys(walked)),
         entered=tuple(dict.fromkeys(entered)),
         leaving=leaving.files,
         copies=_copies(log, objects),
@@ -124,7 +124,7 @@ def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: i
 
 
 def _unfinished(storage: CheckpointStorage, now_ms: int) -> dict[str, int]:
-    """Returns what writers left that are dead: they hold no lock, and, where locks do not tell, it is old enough."""
+    """Returns the files that dead writers left: without a lock, and old enough for storages where locks do not tell."""
     return {info.path: info.size for info in storage.abandoned() if info.modified_ms <= now_ms - HOUR_MS}
 
 
@@ -133,12 +133,12 @@ def _newest_first(rows: Iterable[CheckpointRow]) -> tuple[CheckpointRow, ...]:
 
 
 def _copies(log: ManifestLog, objects: Mapping[str, int]) -> dict[str, set[tuple[int, int]]]:
-    """Folders with copies of canonical savepoints, and which manifests name them. Without such none is read."""
-    found: dict[str, set[tuple[int, int]]] = {}
+    """Returns folders with copies of canonical savepoints, and the manifests that name them. Reads none without any."""
+    folders: dict[str, set[tuple[int, int]]] = {}
     for path in objects:
         if (folder := folder_below(RESTORED, path)) is not None:
-            found.setdefault(folder, set())
-    for path in objects if found else ():
+            folders.setdefault(folder, set())
+    for path in objects if folders else ():
         place = parse_manifest_path(path)
         stored = _read(log, *place) if place is not None else None
         if place is None or stored is None:
@@ -146,13 +146,13 @@ def _copies(log: ManifestLog, objects: Mapping[str, int]) -> dict[str, set[tuple
         successor = stored.manifest.successor
         adopted = successor.adopted.base if successor is not None and successor.adopted is not None else None
         for base in (stored.manifest.base, adopted):
-            if base is not None and (folder := folder_below(RESTORED, base.path)) in found:
-                found[folder].add(place)
-    return found
+            if base is not None and (folder := folder_below(RESTORED, base.path)) in folders:
+                folders[folder].add(place)
+    return folders
 
 
 def _pinned(history: History, leaving: Collection[str]) -> tuple[set[str], list[StoredManifest]]:
-    """Files that pins list, and the epochs that they are of. A pin counts before its savepoint has a row."""
+    """Returns the files that pins list, and the epochs of the pins. A pin counts before its savepoint has a row."""
     needed: set[str] = set()
     targets = []
     for name in history.storage.folders(SAVEPOINTS):
@@ -168,8 +168,8 @@ def _pinned(history: History, leaving: Collection[str]) -> tuple[set[str], list[
 
 
 def _forked(root: str, job: str) -> list[tuple[int, int]]:
-    """Epochs of this job that other jobs of the root began with: these may still read its files."""
-    found = []
+    """Returns the epochs of this job that other jobs of the root began with: these jobs may still read its files."""
+    places = []
     for other in job_names(root):
         if other == job:
             continue
@@ -181,14 +181,14 @@ def _forked(root: str, job: str) -> list[tuple[int, int]]:
         begun = _read(log, first.generation, first.first)
         origin = begun.manifest.origin if begun is not None else None
         if origin is not None and origin.job == job:
-            found.append((origin.generation, origin.epoch))
-    return found
+            places.append((origin.generation, origin.epoch))
+    return places
 
 
 def _of_window(history: History, retained: Retained) -> set[str]:
-    """Bases, with their files, that any of the epochs may name of which every one stays.
+    """Returns the bases, with their files, that the epochs from `start` on may name: every one of these epochs stays.
 
-    An epoch names a base some time after it became visible: the oldest one that is named is that of the oldest epoch.
+    An epoch names a base some time after the base became visible. So the oldest named base is that of the oldest epoch.
     """
     start = retained.start
     oldest = _read(history.log, start.generation, start.epoch) if start is not None else None
@@ -204,7 +204,7 @@ def _of_window(history: History, retained: Retained) -> set[str]:
 
 
 def _active(tables: Tables, objects: Iterable[str]) -> set[str]:
-    """Files of the newest version of each state table; all files of a table that cannot be loaded."""
+    """Returns the files of the newest version of each state table; all files of a table that cannot be loaded."""
     by_table: dict[str, set[str]] = {}
     for path in objects:
         if parse_state_file(path) is not None:

@@ -4,9 +4,9 @@
 plan ─► condemn (durable list) ─► grace time ─► look again ─► raise the floor ─► delete ─► remove the list
 ```
 
-The list is what makes it safe: whoever protects an epoch (a savepoint, a lease) writes that down first and then looks
-at the lists (`kept.ensure_kept`). Retention looks again *behind* its list, so one of the two sees the other. Any step
-may be the last one of a process; the next run goes on from the lists that it finds.
+The list makes this safe. A process that protects an epoch (by a savepoint, a lease) first writes the protection, and
+then reads the lists (`kept.ensure_kept`). Retention looks again *after* it has written its list, so one of the two sees
+the other. Any step may be the last one of a process; the next run continues from the lists that it finds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,29 +30,29 @@ from state_engine.storage.open import open_storage
 from state_engine.storage.port import CheckpointStorage
 
 BEYOND = 1_000_000
-"""How far above the newest epoch the floor is raised when all goes: a driver that was starting meanwhile is fenced."""
+"""How far above the newest epoch the floor is raised when all is deleted: it fences a driver that is just starting."""
 
 _ORDER = {"savepoint": 0, "manifest": 1}
 
 
 class RetentionPlan(NamedTuple):
-    """What retention would remove; a dry run.
+    """What retention would remove: the result of a dry run.
 
     Attributes:
         root: Of the storage.
         job: Name of the job.
-        policy: What it was made for; None removes everything that no savepoint needs.
+        policy: The policy that it was made for; None removes everything that no savepoint needs.
         planned_at: When, in ms.
         removals: The files, sorted by path.
         savepoints: Ids of the native savepoints among them; only ones that a policy made.
-        disposals: Canonical savepoints, and others with files elsewhere, that the policy keeps no longer.
-            `apply_retention` leaves them alone, and `state_engine.savepoint.retain` disposes of them.
+        disposals: Canonical savepoints, and others with files elsewhere, that the policy does not keep any more.
+            `apply_retention` does not touch them; `state_engine.savepoint.retain` disposes of them.
         checkpoints: Ids of the checkpoints that stay, oldest first.
         oldest_epoch: (generation, epoch) from which on every epoch stays; None when all of them do.
         head: Hash of the newest sealed manifest.
-        abandoned: What dead writers of canonical savepoints left in other folders. `apply_retention` leaves that alone,
-            too.
-        unlisted: Complete savepoints that no row lists. They stay, and so does what they hold.
+        abandoned: What dead writers of canonical savepoints left in other folders. `apply_retention` does not touch
+            that, either.
+        unlisted: Complete savepoints that no row lists. They stay, and so do the files that they keep.
     """
 
     root: str
@@ -70,7 +70,7 @@ class RetentionPlan(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """How many bytes the files have, those outside of the job's root included."""
+        """Total size of the files, those outside of the job's root included."""
         elsewhere = sum(one.bytes for one in self.disposals) + sum(one.bytes for one in self.abandoned)
         return sum(removal.bytes for removal in self.removals) + elsewhere
 
@@ -84,8 +84,8 @@ class RetentionReport:
         due: Files that are to be deleted now.
         removed: Files that were deleted now.
         bytes: Their bytes.
-        spared: Condemned files that somebody needs after all.
-        waiting: Condemned files whose grace time is not over.
+        spared: Condemned files that are needed after all.
+        waiting: Number of condemned files with a grace time that is not over.
     """
 
     condemned: int = 0
@@ -97,7 +97,7 @@ class RetentionReport:
 
 
 def plan_retention(root: str, job: str, policy: RetentionPolicy, now_ms: int) -> RetentionPlan:
-    """Says what would go; changes nothing.
+    """Returns what would be removed; changes nothing.
 
     Args:
         root: Of the storage.
@@ -106,26 +106,27 @@ def plan_retention(root: str, job: str, policy: RetentionPolicy, now_ms: int) ->
         now_ms: The present.
 
     Raises:
-        CorruptionError: Something is damaged, so nobody knows what it needs; nothing can be removed until it is mended.
+        CorruptionError: A file is damaged, so it is not known what it needs; until it is repaired, nothing can be
+            removed.
         StorageError: The storage does not answer.
     """
-    found = take_snapshot(root, job, policy, now_ms)
-    if found.facts.head is None:  # a job without epochs: it never ran, or its state is being deleted
-        return _plan(root, job, policy, now_ms, found, [])
-    return _plan(root, job, policy, now_ms, found, decide(found.facts))
+    snapshot = take_snapshot(root, job, policy, now_ms)
+    if snapshot.facts.head is None:  # a job without epochs: it never ran, or its state is being deleted
+        return _plan(root, job, policy, now_ms, snapshot, [])
+    return _plan(root, job, policy, now_ms, snapshot, decide(snapshot.facts))
 
 
 def plan_discard(root: str, job: str, now_ms: int) -> RetentionPlan:
-    """Says what would go if everything of a job went that no savepoint, lease or fork needs; changes nothing.
+    """Returns what would be removed to delete all of a job that no savepoint, lease or fork needs; changes nothing.
 
-    Only for a job that has ended. What is left says that it ran: a later start begins a generation of its own, from
+    Only for a job that has ended. The files that are left show that it ran: a later start begins a new generation, from
     nothing or from a savepoint.
 
     Raises:
         CorruptionError, StorageError: As `plan_retention`.
     """
-    found = take_snapshot(root, job, None, now_ms)
-    return _plan(root, job, None, now_ms, found, decide(found.facts))
+    snapshot = take_snapshot(root, job, None, now_ms)
+    return _plan(root, job, None, now_ms, snapshot, decide(snapshot.facts))
 
 
 def apply_retention(
@@ -135,20 +136,20 @@ def apply_retention(
     ids: Ids | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> RetentionReport:
-    """Condemns the files of a plan, and deletes condemned ones whose grace time is over; it never waits.
+    """Condemns the files of a plan, and deletes condemned ones after their grace time; it never waits.
 
-    So with a grace time the same call has to come again, whenever that is. Calls may overlap, die anywhere, and be
+    So with a grace time the same call has to be made again, at any later time. Calls may overlap, die anywhere, and be
     repeated.
 
     Args:
         plan: Of `plan_retention` or `plan_discard`.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        progress: Is told, now and again, how many files were deleted of how many.
+        progress: Called now and then with the number of deleted files and the number of files to delete.
 
     Raises:
-        CorruptionError: Something is damaged; nothing was deleted.
-        StorageError: The storage does not answer; going on later is safe.
+        CorruptionError: A file is damaged; nothing was deleted.
+        StorageError: The storage does not answer; it is safe to call it again later.
     """
     report = RetentionReport()
     for _ in retention_steps(plan, report, clock=clock, ids=ids):
@@ -160,7 +161,7 @@ def apply_retention(
 def retention_steps(
     plan: RetentionPlan, report: RetentionReport, *, clock: Clock | None = None, ids: Ids | None = None
 ) -> Iterator[str]:
-    """Does what `apply_retention` says, and yields the name of each change in front of it, for tests."""
+    """Does the work of `apply_retention`, and yields the name of each change before it is made, for tests."""
     clock, ids = clock or SystemClock(), ids or RandomIds()
     storage = open_storage(plan.root, plan.job)
     grace_ms = plan.policy.grace_ms if plan.policy is not None else 0
@@ -192,33 +193,33 @@ def _delete(
     report: RetentionReport,
     clock: Clock,
 ) -> Iterator[str]:
-    """Deletes what is condemned and, in a look behind the lists, still not needed; then lists whose files are gone."""
-    found = take_snapshot(plan.root, plan.job, plan.policy, clock.now_ms())
-    again = {removal.path: removal for removal in decide(found.facts)}
-    if plan.policy is not None and found.facts.head is None:
-        return  # somebody is deleting all, and nothing has begun anew
-    if plan.policy is None and found.head not in (plan.head, None):
+    """Deletes condemned files that a look after the lists still finds not needed; then lists without files left."""
+    current = take_snapshot(plan.root, plan.job, plan.policy, clock.now_ms())
+    again = {removal.path: removal for removal in decide(current.facts)}
+    if plan.policy is not None and current.facts.head is None:
+        return  # another process is deleting all, and the job has not begun anew
+    if plan.policy is None and current.head not in (plan.head, None):
         return  # the job runs again
     condemned = {file.path for one in due for file in one.files}
     going = sorted((again[path] for path in condemned if path in again), key=lambda r: (_ORDER.get(r.kind, 2), r.path))
     report.due = len(going)
-    mine = {file.path for one in due if is_answered(one, plan.policy) for file in one.files}
-    report.spared = sorted(path for path in mine if path in found.facts.objects and path not in again)
-    for floor in _floors(storage, plan, found, going, clock.now_ms()):
+    answered = {file.path for one in due if is_answered(one, plan.policy) for file in one.files}
+    report.spared = sorted(path for path in answered if path in current.facts.objects and path not in again)
+    for floor in _floors(storage, plan, current, going, clock.now_ms()):
         yield "raise_floor"
         raise_floor(storage, floor)
     ends = min(one.condemned_at + one.grace_ms for one in due) + DELETING_MS
-    gone = set()
+    deleted = set()
     for removal in going:
         yield f"delete {removal.kind}"
         if clock.now_ms() > ends:
-            return  # this process slept; what it saw may be out of date
+            return  # this process slept; its snapshot may be out of date
         storage.delete(removal.path)
-        gone.add(removal.path)
+        deleted.add(removal.path)
         report.removed.append(removal.path)
         report.bytes += removal.bytes
     for one in lists:
-        if not any(file.path in found.facts.objects and file.path not in gone for file in one.files):
+        if not any(file.path in current.facts.objects and file.path not in deleted for file in one.files):
             yield "remove_list"
             storage.delete(condemned_path(one.list_id))
 
@@ -226,7 +227,7 @@ def _delete(
 def _floors(
     storage: CheckpointStorage, plan: RetentionPlan, found: Found, going: Sequence[Removal], now_ms: int
 ) -> list[Floor]:
-    """The floors under which manifests are about to go. When all goes, pinned manifests lie below them too."""
+    """Returns the floors below which manifests are about to be deleted; if all is, pinned ones are below them too."""
     highest: dict[int, int] = {}
     above = BEYOND if plan.policy is None else 0
     paths = [removal.path for removal in going] if plan.policy is not None else list(found.facts.objects)

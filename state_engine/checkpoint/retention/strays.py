@@ -1,4 +1,4 @@
-"""Files of sealed epochs that no manifest and no checkpoint names: what dead attempts and zombies left behind."""
+"""Finds strays: files of sealed epochs that dead attempts and zombies left, and no manifest or checkpoint names."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,16 +10,16 @@ from state_engine.log.paths import parse_manifest_path
 
 
 def read_names(history: History, objects: Collection[str], completed: Sequence[CheckpointRow]) -> Names:
-    """Reads all manifests that were listed.
+    """Reads all listed manifests, and returns all files that they, their bases and completed checkpoints name.
 
     Args:
         history: Of the job.
-        objects: Paths of a listing that is older than everything else that is read here: an epoch that was sealed
-            behind it is not known, and none of its files counts as a stray.
+        objects: Paths of a listing that is older than everything else that is read here. An epoch that was sealed
+            after the listing is not known, and none of its files counts as a stray.
         completed: Rows of completed checkpoints.
 
     Raises:
-        CorruptionError: A manifest or a base is damaged, so nobody knows what it names.
+        CorruptionError: A manifest or a base is damaged, so it is not known what it names.
     """
     files: set[str] = set()
     sealed: dict[int, int] = {}
@@ -29,7 +29,7 @@ def read_names(history: History, objects: Collection[str], completed: Sequence[C
             continue
         try:
             manifest = history.log.read(*place).manifest
-        except NotFoundError:  # retention has just taken it
+        except NotFoundError:  # retention has just deleted it
             continue
         sealed[place[0]] = max(sealed.get(place[0], 0), place[1])
         files |= changes_of(manifest) | outputs_of(manifest)
