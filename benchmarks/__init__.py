@@ -1,1 +1,1 @@
-"""Benchmarks: Lakestate next to Spark's own stateful operators, in one run. See README.md."""
+"""Benchmarks: compare Lakestate with Spark's own stateful operators and Apache Flink in one run. See README.md."""

@@ -38,7 +38,7 @@ from benchmarks.workloads.workload import Workload
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the rows to this file.")]
-Check = Annotated[bool, typer.Option("--check", help="Fail when a threshold is not reached.")]
+Check = Annotated[bool, typer.Option("--check", help="Fail if a threshold is not reached.")]
 Work = Annotated[Path | None, typer.Option(help="Folder for data and state; a temporary one by default.")]
 
 
@@ -53,34 +53,34 @@ def count(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise typer.BadParameter(f"{text!r} is no number of records, such as 200k.")
+        raise typer.BadParameter(f"{text!r} is not a number of records, such as 200k.")
     return number
 
 
 def names(text: str, known: tuple[str, ...]) -> list[str]:
     """Reads a list of names separated by commas."""
-    found = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in found if name not in known]
-    if unknown or not found:
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in chosen if name not in known]
+    if unknown or not chosen:
         raise typer.BadParameter(f"{text!r}: choose from {', '.join(known)}.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(chosen))
 
 
 def stream_command(workload: Workload) -> Callable[..., None]:
-    """Returns the command of a workload that is a stream; all of them have the same options."""
+    """Returns the command of a streaming workload; all of them have the same options."""
 
     def run(
         json: Json = None,
         check: Check = False,
         records: Annotated[str, typer.Option(help="Size of the data set.")] = "2m",
-        keys: Annotated[str, typer.Option(help="Number of keys it is drawn from.")] = "100k",
+        keys: Annotated[str, typer.Option(help="Number of distinct keys in the data set.")] = "100k",
         epochs: Annotated[str, typer.Option(help="Sizes of epochs.")] = "200k,1m",
         engines: Annotated[
-            str, typer.Option(help="Which engines; those of Flink need `make flink`, and are left out without it.")
+            str, typer.Option(help="Which engines; those of Flink need `make flink`, and are skipped without it.")
         ] = ",".join(streams.at_hand(workload)),
         key_types: Annotated[str, typer.Option(help="Types of keys.")] = ",".join(workload.key_types),
         least_epochs: Annotated[
-            int, typer.Option(min=MIN_EPOCHS, help="The data set is replayed until it fills so many epochs.")
+            int, typer.Option(min=MIN_EPOCHS, help="The data set is replayed until it fills this number of epochs.")
         ] = LEAST_EPOCHS,
         slow_epochs: Annotated[
             int, typer.Option(min=MIN_EPOCHS, help="Epochs that transformWithState and PyFlink read.")
@@ -115,14 +115,14 @@ def run_nexmark(
     check: Check = False,
     queries: Annotated[str, typer.Option(help="Which queries.")] = ",".join(QUERIES),
     engines: Annotated[
-        str, typer.Option(help="Which engines; Flink needs `make flink`, and is left out without it.")
+        str, typer.Option(help="Which engines; Flink needs `make flink`, and is skipped without it.")
     ] = ",".join(name.removeprefix("nexmark/") for name in nexmark.at_hand()),
-    epoch: Annotated[str, typer.Option(help="Events of an epoch.")] = "500k",
-    epochs: Annotated[int, typer.Option(min=MIN_EPOCHS, help="How many there are.")] = LEAST_EPOCHS,
+    epoch: Annotated[str, typer.Option(help="Events per epoch.")] = "500k",
+    epochs: Annotated[int, typer.Option(min=MIN_EPOCHS, help="Number of epochs.")] = LEAST_EPOCHS,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; shows the median.")] = 1,
     work: Work = None,
 ) -> None:
-    """The queries of Nexmark that need state, in each form, beside SQL of Spark and Flink, and a batch by DuckDB."""
+    """The queries of Nexmark that need state, in each form, next to SQL of Spark and Flink, and a DuckDB batch."""
     known = tuple(name.removeprefix("nexmark/") for name in NEXMARK_ENGINES)
     plan = nexmark.Plan(
         queries=names(queries, tuple(QUERIES)),
@@ -140,11 +140,11 @@ def run_worker_memory(
     json: Json = None,
     check: Check = False,
     keys: Annotated[
-        str, typer.Option(help="Number of keys on the heap, all subtasks together; RocksDB has a fifth.")
+        str, typer.Option(help="Number of keys on the heap, all subtasks together; RocksDB gets a fifth.")
     ] = "2m",
     backends: Annotated[str, typer.Option(help="Which state backends.")] = ",".join(worker_memory.BACKENDS),
     memory_mb: Annotated[
-        int, typer.Option(min=8, help="What RocksDB may use for block cache and write buffers in one worker, in MiB.")
+        int, typer.Option(min=8, help="Limit of RocksDB's block cache and write buffers in one worker, in MiB.")
     ] = worker_memory.MEMORY_MB,
     work: Work = None,
 ) -> None:
@@ -164,7 +164,7 @@ def run_state_backends(
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, backends in turn; the median is shown.")] = 1,
     work: Work = None,
 ) -> None:
-    """Heap against RocksDB: epochs that touch as many keys of a few and of many, without Spark around them."""
+    """Heap against RocksDB without Spark: epochs that touch the same number of keys of small and large states."""
     chosen, stores = names(shapes, state_backends.SHAPES), names(backends, state_backends.BACKENDS)
     with folder_at(work) as folder:
         sizes = [count(n) for n in keys.split(",")]
@@ -172,7 +172,7 @@ def run_state_backends(
 
 
 def sizes_command(epochs: Epochs) -> Callable[..., None]:
-    """Returns the command of a workload over states of many sizes."""
+    """Returns the command of a workload that runs over states of several sizes."""
 
     def run(
         json: Json = None,
@@ -200,22 +200,22 @@ def run_operations(
     parts: Annotated[str, typer.Option(help="Which parts.")] = ",".join(PARTS),
     full: Annotated[
         bool | None,
-        typer.Option("--full/--small", help="The sizes of the thresholds, or small ones; full with --check."),
+        typer.Option("--full/--small", help="The sizes of the thresholds, or small sizes; full with --check."),
     ] = None,
-    stream_keys: Annotated[str | None, typer.Option(help="Numbers of keys beside the stream (native).")] = None,
+    stream_keys: Annotated[str | None, typer.Option(help="Numbers of keys of the streaming jobs (native).")] = None,
     epoch: Annotated[str | None, typer.Option(help="Records of an epoch of the stream (native).")] = None,
-    savepoints: Annotated[int | None, typer.Option(min=1, help="Savepoints beside the stream (native).")] = None,
+    savepoints: Annotated[int | None, typer.Option(min=1, help="Savepoints taken during the stream (native).")] = None,
     pairs: Annotated[int | None, typer.Option(min=1, help="Pairs of phases, with savepoints and without.")] = None,
     keys: Annotated[str | None, typer.Option(help="Numbers of keys of states that are written and restored.")] = None,
-    value_bytes: Annotated[int | None, typer.Option(min=1, help="Length of its values.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="How often it is written and restored.")] = None,
+    value_bytes: Annotated[int | None, typer.Option(min=1, help="Length of their values.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="How often each state is written and restored.")] = None,
     backend: Annotated[str, typer.Option(help="heap or rocksdb.")] = "heap",
     engines: Annotated[
-        str, typer.Option(help="Which engines; Flink needs `make flink`, and is left out without it.")
+        str, typer.Option(help="Which engines; Flink needs `make flink`, and is skipped without it.")
     ] = ",".join(OPERATION_ENGINES),
     work: Work = None,
 ) -> None:
-    """Savepoints beside a stream; canonical ones, restores, rescales, checkpoints, next to PySpark and Flink."""
+    """Savepoints during a stream; canonical savepoints, restores, rescales, checkpoints, next to PySpark and Flink."""
     chosen = names(parts, PARTS)
     [store] = names(backend, ("heap", "rocksdb"))
     given: dict[str, Any] = {
@@ -240,17 +240,17 @@ def run_operations(
 def run_dagster_ticks(
     json: Json = None,
     check: Check = False,
-    checkpoints: Annotated[str | None, typer.Option(help="Checkpoints there are; 10k with --check, else 200.")] = None,
-    states: Annotated[int, typer.Option(min=1, help="States of the job.")] = 6,
+    checkpoints: Annotated[str | None, typer.Option(help="Number of checkpoints; 10k with --check, else 200.")] = None,
+    states: Annotated[int, typer.Option(min=1, help="Number of states of the job.")] = 6,
     keys: Annotated[str, typer.Option(help="Keys of each state.")] = "2k",
-    events: Annotated[int, typer.Option(min=0, help="Events that Dagster has of the checkpoint before.")] = 300,
+    events: Annotated[int, typer.Option(min=0, help="Events of the previous checkpoint in Dagster.")] = 300,
     rounds: Annotated[int, typer.Option(min=1, help="How often each tick is measured.")] = 5,
     work: Work = None,
 ) -> None:
     """Ticks of Dagster's reporter over a long history, or a long backlog, and the load of its code location."""
-    many = count(checkpoints or ("10k" if check else "200"))
+    number = count(checkpoints or ("10k" if check else "200"))
     with folder_at(work) as folder:
-        report = dagster_ticks.measure(folder, tell, many, states, count(keys), events, rounds)
+        report = dagster_ticks.measure(folder, tell, number, states, count(keys), events, rounds)
         console = Console(width=WIDTH)
         dagster_ticks.show(report.results, console)
         judged(console, report.results, report.failures, json, check)
@@ -261,26 +261,26 @@ def run_all(
     out: Annotated[Path, typer.Option(help="Folder of report.md, report.json and pictures.")] = Path(
         "build/benchmarks"
     ),
-    small: Annotated[bool, typer.Option("--small", help="Sizes that show whether it works, in minutes.")] = False,
+    small: Annotated[bool, typer.Option("--small", help="Small sizes that show in minutes whether it works.")] = False,
     parts: Annotated[str, typer.Option(help="Which workloads; all by default.")] = "",
-    go_on: Annotated[bool, typer.Option("--continue", help="Keep the workloads that the folder has.")] = False,
+    go_on: Annotated[bool, typer.Option("--continue", help="Keep results that are in the folder.")] = False,
     check: Check = False,
     work: Work = None,
 ) -> None:
-    """Every workload beside every peer that is here, with tables, JSON and pictures; takes hours.
+    """Every workload, next to every installed peer, with tables, JSON and pictures; takes hours.
 
-    With --check it fails, too, where a threshold was not measured, as without Flink; not with --small. A run that was
-    stopped goes on with --continue; so does one of other --parts. Each section says when it was measured, and by what.
+    With --check it also fails if a threshold was not measured, for example without Flink; not with --small. --continue
+    resumes a run that was stopped, or a run of other --parts. Each section says when and by which code it was measured.
     """
     known = everything.parts(small=small)
-    asked = names(parts or ",".join(known), tuple(known))
+    requested = names(parts or ",".join(known), tuple(known))
     try:
-        there = {name for name, part in known.items() if go_on and everything.kept_of(name, part, out) is not None}
+        stored = {name for name, part in known.items() if go_on and everything.kept_of(name, part, out) is not None}
     except everything.ForeignFileError as error:
         raise typer.BadParameter(str(error), param_hint="--continue") from error
-    chosen = {name: part for name, part in known.items() if name in asked or name in there}
+    chosen = {name: part for name, part in known.items() if name in requested or name in stored}
     if not FLINK_PYTHON.exists():
-        tell("Flink is not here, so no threshold that asks for it is measured: `make flink` gets it")
+        tell("Flink is not installed, so no threshold that needs it is measured: `make flink` installs it")
     with folder_at(work) as folder:
         measured = everything.measure(chosen, folder, out, tell, go_on=go_on)
     console = Console(width=WIDTH)
@@ -295,7 +295,7 @@ def run_all(
 
 
 def finish(report: Report, json: Path | None, check: bool) -> None:
-    """Shows and writes a report, and fails where an engine failed or a threshold is not reached."""
+    """Shows and writes a report; fails if an engine failed or a threshold is not reached."""
     console = Console(width=WIDTH)
     show(report.results, console)
     judged(console, report.results, report.failures, json, check)
@@ -308,7 +308,7 @@ def judged(
     json: Path | None,
     check: bool,
 ) -> None:
-    """Writes the rows, and fails where an engine failed or a threshold is not reached."""
+    """Writes the rows; fails if an engine failed or a threshold is not reached."""
     if json is not None:
         write_json(results, json)
     verdicts = thresholds.judge(thresholds.load(), results) if check else []
@@ -318,13 +318,13 @@ def judged(
 
 
 def tell(line: str) -> None:
-    """Says on the error output what goes on."""
+    """Prints a line of progress to the error output."""
     typer.echo(line, err=True)
 
 
 @contextmanager
 def folder_at(work: Path | None) -> Iterator[Path]:
-    """Makes a new folder below `work`, or below the system's folder for such, and removes it afterwards."""
+    """Creates a new folder below `work`, or below the system's temporary folder, and removes it afterwards."""
     if work is not None:
         work.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="lakestate-benchmark-", dir=work)).resolve()

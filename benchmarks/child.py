@@ -1,4 +1,4 @@
-"""The process of one engine and one case: `python -m benchmarks.child <case.json>`. It writes to the case's folder."""
+"""Runs one case in its own process, and writes the outcome to its folder: `python -m benchmarks.child <case.json>`."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ ENDS, FINAL, TASKS = "ends.json", "final", "tasks.json"
 
 
 def main(path: str) -> None:
-    """Runs a case and writes when its epochs ended and what it arrived at."""
+    """Runs a case, and writes the ends of its epochs and its final results."""
     case = msgspec.json.decode(Path(path).read_bytes(), type=Case)
     outcome: Outcome = importlib.import_module(CONTENDERS[case.engine].module).run(case)
     work = Path(case.work)

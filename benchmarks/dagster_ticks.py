@@ -1,4 +1,4 @@
-"""Workload `dagster_ticks`: how long Dagster's reporter of checkpoints takes, and its code location to load."""
+"""Workload `dagster_ticks`: how long a tick of Dagster's checkpoint reporter takes, and a load of its code location."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ ROWS = "rows.json"
 
 
 class TickReport(NamedTuple):
-    """Rows, and what failed."""
+    """Rows, and failures."""
 
     results: list[Tick]
     failures: list[str]
@@ -26,15 +26,15 @@ class TickReport(NamedTuple):
 def measure(
     folder: Path, tell: Callable[[str], None], checkpoints: int, states: int, keys: int, events: int, rounds: int
 ) -> TickReport:
-    """Runs all forms over one history, in a process of their own, and returns their rows.
+    """Runs all forms over one history, in a separate process, and returns their rows.
 
     Args:
-        folder: Where the state goes.
-        tell: Is told what goes on.
-        checkpoints: Rows of `_checkpoints`.
-        states: States of the job.
-        keys: Keys of each of them.
-        events: Events that Dagster has of the checkpoint before.
+        folder: Folder for the state.
+        tell: Called with lines of progress.
+        checkpoints: Number of rows of `_checkpoints`.
+        states: Number of states of the job.
+        keys: Number of keys of each state.
+        events: Number of events of the previous checkpoint in Dagster.
         rounds: How often each form is measured.
     """
     work = folder / f"ticks-{checkpoints}"

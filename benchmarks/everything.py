@@ -1,7 +1,7 @@
-"""`all`: every workload in turn, into one folder: a report in Markdown, its rows as JSON, and pictures.
+"""`all`: runs every workload, and writes one folder: a report in Markdown, its rows as JSON, and pictures.
 
-What a workload came to is a file of its own, and the report is written anew behind each: a run that is stopped leaves
-what it had, and the next one may go on from there.
+The result of each workload is a separate file, and the report is rewritten after each workload. A run that is stopped
+keeps its results, and the next run may continue from them.
 """
 
 import os
@@ -43,7 +43,7 @@ Tell = Callable[[str], None]
 
 
 class Measured(Protocol):
-    """What a workload reports."""
+    """The report of a workload."""
 
     @property
     def results(self) -> Sequence[Any]:
@@ -58,11 +58,11 @@ class Part(NamedTuple):
     """A workload.
 
     Attributes:
-        about: What it does, in a line.
+        about: What it does, in one line.
         measure: Runs it in a folder.
         show: Prints its rows as a Markdown table.
-        row: What its rows are.
-        small: In sizes that only show whether it works.
+        row: Type of its rows.
+        small: Whether it uses sizes that only show whether it works.
     """
 
     about: str
@@ -73,15 +73,15 @@ class Part(NamedTuple):
 
 
 class ForeignFileError(Exception):
-    """A file in the folder of a report is not of it."""
+    """A file in the folder of a report was not written by a run of this code."""
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a workload came to, as its file keeps it.
+    """The result of a workload, as its file stores it.
 
     Attributes:
-        measured: When, on what, by which code.
-        small: In sizes that only show whether it works.
+        measured: When, on which machine, by which code.
+        small: Whether it used sizes that only show whether it works.
         failures: What failed.
         rows: JSON objects, as in the report.
     """
@@ -96,7 +96,7 @@ def parts(*, small: bool) -> dict[str, Part]:
     """Returns all workloads by name.
 
     Args:
-        small: In sizes that only show whether they work; else in those that the thresholds ask for.
+        small: Whether to use sizes that only show whether they work; otherwise those of the thresholds.
     """
     keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000, 10_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
@@ -104,14 +104,14 @@ def parts(*, small: bool) -> dict[str, Part]:
     if small:
         large = large._replace(records=20_000, touched=1_000, least=10)
         queries = queries._replace(epoch_events=10_000, epochs=5)
-    found = {name: _stream(name, small=small) for name in WORKLOADS} | {
+    workloads = {name: _stream(name, small=small) for name in WORKLOADS} | {
         NEXMARK: Part(
-            "Queries of Nexmark that need state, in each form, beside SQL of Spark and Flink, and a batch by DuckDB.",
+            "Queries of Nexmark that need state, in each form, next to SQL of Spark and Flink, and a DuckDB batch.",
             lambda folder, tell: nexmark.measure(queries, folder, tell),
         ),
         **{epochs.workload: _sizes(epochs, keys) for epochs in (state_sizes.SMALL, large)},
         STATE_BACKENDS: Part(
-            "Epochs that touch as many keys of a few and of many, without Spark around them.",
+            "Epochs that touch the same number of keys of small and large states, without Spark.",
             lambda folder, tell: state_backends.measure(folder, tell, [2_000, 40_000] if small else keys),
         ),
         WORKER_MEMORY: Part(
@@ -119,7 +119,7 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: worker_memory.measure(folder, tell, 20_000 if small else worker_memory.KEYS),
         ),
         OPERATIONS: Part(
-            "Savepoints beside a stream; canonical ones, restores, rescales, checkpoints, next to PySpark and Flink.",
+            "Savepoints during a stream; canonical ones, restores, rescales, checkpoints, next to PySpark and Flink.",
             lambda folder, tell: operations.measure(folder, tell, sizes, PARTS, "heap"),
             operation_report.show,
             Operation,
@@ -131,7 +131,7 @@ def parts(*, small: bool) -> dict[str, Part]:
             Tick,
         ),
     }
-    return {name: part._replace(small=small) for name, part in found.items()}
+    return {name: part._replace(small=small) for name, part in workloads.items()}
 
 
 def _sizes(epochs: Epochs, keys: Sequence[int]) -> Part:
@@ -144,22 +144,22 @@ def _stream(name: str, *, small: bool) -> Part:
 
 
 def plan_of(name: str, *, small: bool) -> Plan:
-    """Returns what is run of a stream.
+    """Returns the plan of a streaming workload.
 
     Args:
-        name: In `WORKLOADS`.
-        small: In sizes that only show whether it works.
+        name: A name in `WORKLOADS`.
+        small: Whether to use sizes that only show whether it works.
     """
     workload = WORKLOADS[name]
     plan = Plan(workload=name, engines=streams.at_hand(workload), key_types=workload.key_types)
     if small:
         return plan._replace(records=100_000, keys=5_000, epochs=(20_000,), least_epochs=5)
-    # The running count shows what the size of an epoch does; the others would take twice as long.
+    # Only the running count varies the size of epochs; for the others this would take twice as long.
     return plan if name == RUNNING_COUNT else plan._replace(epochs=(1_000_000,))
 
 
 class Everything(NamedTuple):
-    """What came of a run: the rows, and what failed, by workload."""
+    """The result of a run: all rows, and failures with the name of their workload."""
 
     rows: list[Row]
     failures: list[str]
@@ -170,10 +170,10 @@ def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell, *, 
 
     Args:
         chosen: The workloads, by name.
-        folder: For data and state.
-        out: For the report; it is made.
-        tell: Is told what goes on.
-        go_on: Does not run again what `out` has without a failure.
+        folder: Folder for data and state.
+        out: Folder for the report; it is created.
+        tell: Called with lines of progress.
+        go_on: Whether to skip workloads with results without a failure in `out`.
     """
     out.mkdir(parents=True, exist_ok=True)
     everything, text = Everything([], []), ["# Benchmarks\n"]
@@ -195,10 +195,10 @@ def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell, *, 
 
 
 def kept_of(name: str, part: Part, out: Path) -> Kept | None:
-    """Returns what a workload of these sizes came to before; None where it was not run, or something failed.
+    """Returns the earlier result of a workload of these sizes; None if it was not run, or something failed.
 
     Raises:
-        ForeignFileError: The file is not one that a run of this code wrote.
+        ForeignFileError: The file was not written by a run of this code.
     """
     path = out / f"{name}.json"
     if not path.exists():
@@ -208,7 +208,7 @@ def kept_of(name: str, part: Part, out: Path) -> Kept | None:
         _rows_of(kept, part)
     except UNDECODABLE as error:
         raise ForeignFileError(
-            f"{path} is no workload of a report ({error}). Remove it and the workload is measured anew, or choose "
+            f"{path} is not a result of a workload ({error}). Remove it, and the workload is measured anew, or choose "
             "another folder with --out."
         ) from error
     return None if kept.failures or kept.small != part.small else kept
@@ -219,7 +219,7 @@ def _rows_of(kept: Kept, part: Part) -> list[Row]:
 
 
 def _keep(part: Part, measured: Measured, path: Path) -> Kept:
-    """Writes what a workload came to; the file is there as a whole or not at all."""
+    """Writes the result of a workload; the file appears whole or not at all."""
     rows = [msgspec.Raw(msgspec.json.encode(row)) for row in measured.results]
     kept = Kept(machine(), part.small, list(measured.failures), rows)
     written = path.with_suffix(".part")
@@ -229,7 +229,7 @@ def _keep(part: Part, measured: Measured, path: Path) -> Kept:
 
 
 def add_verdicts(verdicts: Sequence[Verdict], out: Path) -> None:
-    """Puts what became of the thresholds behind the report, those that were not measured in a table at its end."""
+    """Appends the verdicts to the report, and a table of the thresholds that were not measured."""
     with (out / "report.md").open("a") as file:
         file.write("\n## Thresholds\n\n")
         for line in _printed(lambda console: report.show_verdicts(verdicts, console)).splitlines():
@@ -240,12 +240,12 @@ def add_verdicts(verdicts: Sequence[Verdict], out: Path) -> None:
 
 
 def reached(verdicts: Sequence[Verdict], *, small: bool) -> bool:
-    """Returns whether all thresholds were measured and are reached; small sizes need not measure them all."""
+    """Returns whether all thresholds were measured and reached; small sizes need not measure all of them."""
     return passed(verdicts) and (small or not unmeasured(verdicts))
 
 
 def machine() -> str:
-    """Returns when and on what this runs, and by which code."""
+    """Returns the date, the machine and the version of the code."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     day = datetime.now(UTC).date().isoformat()
     software = f"Python {platform.python_version()}, Spark {pyspark.__version__}{_code()}"
@@ -253,13 +253,13 @@ def machine() -> str:
 
 
 def _code() -> str:
-    """Returns which commit this is; nothing where the code did not come by git."""
+    """Returns the commit; an empty text if the code is not a git checkout."""
     command = ["git", "describe", "--always", "--dirty"]
     try:
-        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+        described = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return f", commit {found.stdout.strip()}"
+    return f", commit {described.stdout.strip()}"
 
 
 def _section(name: str, part: Part, kept: Kept, rows: Sequence[Row], *, drawn: bool) -> str:

@@ -1,4 +1,4 @@
-"""The words of a benchmark run: a case, what an engine hands back, and the row that is reported."""
+"""The data types of a benchmark run: a case, the outcome of an engine, and the reported row."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -17,13 +17,13 @@ STATE_BACKENDS = "state_backends"
 SMALL_EPOCHS = "small_epochs"
 LARGE_EPOCHS = "large_epochs"
 NEXMARK = "nexmark"
-"""A workload for each query of it, `nexmark-q3`."""
+"""Prefix: each query is a workload, such as `nexmark-q3`."""
 PASS_THROUGH = "pass-through"
-"""The limit of every engine with functions in Python: scan, exchange, Arrow to Python and back, without any state."""
+"""The speed limit of engines with Python functions: scan, exchange, Arrow to Python and back, without state."""
 REFERENCE = "duckdb"
 """The physical reference: a query over all records at once, without state."""
 PROCESS_MODE = "pyflink/process"
-"""PyFlink with its functions in processes of their own, so slow that it reads few records."""
+"""PyFlink with its functions in separate processes; it is so slow that it reads only a few records."""
 VECTORISED = ("vectorised", "vectorised/rocksdb")
 """Lakestate's functions over whole batches."""
 DECLARED = ("declared", "declared/rocksdb")
@@ -38,10 +38,10 @@ class Engine(NamedTuple):
         engine: `lakestate`, `spark`, `flink` or `duckdb`, as reported.
         form: Form of the API, or the peer's operator by its name in the API.
         backend: Where the state is held.
-        slow: Reads only the first epochs of a case, because all of them would take most of an hour.
-        checkpoints: How often what it did is durable.
-        key_types: What its keys may be.
-        most_records: Reads no more than these, because even the first epochs would take it many minutes.
+        slow: Whether it reads only the first epochs of a case, because all of them would take most of an hour.
+        checkpoints: How often its work becomes durable.
+        key_types: Types of keys that it supports.
+        most_records: The most records that it reads, because even the first epochs would take many minutes.
     """
 
     module: str
@@ -59,7 +59,7 @@ class Engine(NamedTuple):
 
     @property
     def api(self) -> str:
-        """The form, without the backend that some of them name."""
+        """The form, without the backend that some forms contain."""
         return self.form.removesuffix("/rocksdb")
 
 
@@ -91,11 +91,11 @@ ENGINES = {
     PASS_THROUGH: Engine("benchmarks.engines.spark", "spark", PASS_THROUGH, "none", checkpoints=""),
     REFERENCE: Engine("benchmarks.engines.duckdb", "duckdb", "batch", "none", checkpoints=""),
 }
-"""The contenders by the name that `--engines` takes, in the order in which they take turns."""
+"""The contenders by their names in `--engines`, in the order in which they run."""
 
 ROW_FORMS = {"row", "transformWithState", "java", "python/thread", "python/process"}
 ROW_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.api in ROW_FORMS)
-"""Those that run an author's function, record by record."""
+"""The engines that run an author's function record by record."""
 
 
 def _store(form: str, backend: str) -> Engine:
@@ -107,16 +107,16 @@ STORES = {
     for shape in ("value", "ttl", "map", "list", "timers")
     for store in ("heap", "rocksdb")
 } | {"value/dict": _store("value/dict", "dict")}
-"""What `STATE_BACKENDS` compares: a shape of state in a backend, and a bare dict of as many keys."""
+"""What `STATE_BACKENDS` compares: a shape of state in a backend, and a plain dict with the same number of keys."""
 
 MEMORY = {
     "lakestate/bare": Engine("benchmarks.engines.lakestate", "lakestate", "row/bare", "rocksdb"),
 }
-"""What `WORKER_MEMORY` runs besides `lakestate` and `lakestate/rocksdb`: a job with next to no state in RocksDB."""
+"""What `WORKER_MEMORY` also runs, besides `lakestate` and `lakestate/rocksdb`: a job with almost no state."""
 
 IN_FILES = "lakestate/files"
 SMALL = {IN_FILES: Engine("benchmarks.engines.lakestate", "lakestate", "row/files", "heap")}
-"""What `SMALL_EPOCHS` runs besides `lakestate` and `lakestate/rocksdb`: with a change file, however little changed."""
+"""What `SMALL_EPOCHS` also runs, besides `lakestate` and `lakestate/rocksdb`: one that never inlines changes."""
 
 
 def _nexmark(form: str, backend: str = "heap") -> Engine:
@@ -134,34 +134,35 @@ NEXMARK_ENGINES = {
     "nexmark/flink-sql": Engine("benchmarks.nexmark.flink", "flink", "sql", "heap", False, *_FLINK),
     "nexmark/duckdb": Engine("benchmarks.nexmark.reference", "duckdb", "batch", "none", checkpoints=""),
 }
-"""What runs the queries of `NEXMARK`: Lakestate in its forms, SQL of the peers, and a batch over all events."""
+"""The engines for the queries of `NEXMARK`: Lakestate in its forms, SQL of the peers, a batch over all events."""
 
 CONTENDERS = ENGINES | STORES | MEMORY | SMALL | NEXMARK_ENGINES
 _BACKENDS = {engine.label: engine.backend for engine in CONTENDERS.values()}
 
 
 def with_backend(label: str) -> str:
-    """Returns a contender's label, with where it holds its state if the label does not say so."""
+    """Returns a contender's label, with its backend if the label does not contain it."""
     backend = _BACKENDS.get(label, "none")
     return label if backend == "none" or backend in label.split("/") else f"{label} on {backend}"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What one engine runs once, in a process of its own.
+    """One run of one engine, in a separate process.
 
     Attributes:
         workload: A name in `benchmarks.workloads`, `WORKER_MEMORY` or `STATE_BACKENDS`.
         engine: A name in `CONTENDERS`.
         key_type: `int` (64 bits) or `string`.
-        keys: Number of keys that the data are drawn from.
-        epochs: Number of epochs to be read.
+        keys: Number of distinct keys of the data set.
+        epochs: Number of epochs to read.
         epoch_records: Records of each epoch.
         files_per_epoch: Input files of each epoch.
         parallelism: Subtasks, task slots and shuffle partitions.
         inputs: Folder of the input files.
         work: Empty folder for state, checkpoints and results.
-        memory_mb: Block cache and write buffers of RocksDB in one worker, in MiB; None for the backend's own.
-        most_records: Where fewer records are read: that many stand in `inputs`, and count as so many epochs.
+        memory_mb: Limit of RocksDB's block cache and write buffers in one worker, in MiB; None for the backend's
+            default.
+        most_records: If set, `inputs` has only this number of records, and they count as `epochs` epochs.
     """
 
     workload: str
@@ -179,24 +180,25 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        """How many records are read."""
+        """The number of records that are read."""
         return self.epochs * self.epoch_records if self.most_records is None else self.most_records
 
 
 Tables = Mapping[str, pa.Table]
-"""What an engine arrived at, or has to arrive at, by name: its states, `EMITTED`."""
+"""The actual or expected results of an engine, by name: its states, and `EMITTED`."""
 EMITTED = "emitted"
-"""The name of the sums by which what was emitted is compared."""
+"""The name of the sums by which emitted rows are compared."""
 
 
 class Outcome(NamedTuple):
-    """What an engine hands back.
+    """The outcome of one engine.
 
     Attributes:
         ends: When each epoch ended, in order; seconds since 1970.
-        final: Its states afterwards, key columns, then value columns; and sums of what it emitted, where they are told.
-        task_ms: What a task of each epoch did between its last record and its ack, in ms, the slowest subtask's; in
-            order, by the name of the figure in `Result`. Empty where nobody tells.
+        final: Its final states, with key columns before value columns; and sums of its emitted rows, if it reports
+            them.
+        task_ms: What the slowest subtask of each epoch took between its last record and its ack, in ms, in order, by
+            the name of the figure in `Result`. Empty if the engine does not report it.
     """
 
     ends: list[float]
@@ -208,27 +210,27 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the report; these fields are the JSON object.
 
     Attributes:
-        workload: Which benchmark.
+        workload: Name of the workload.
         engine: `lakestate`, `spark`, `flink` or `duckdb`.
         form: Form of the API, or the peer's operator.
         backend: Where the state is held.
         key_type: `int` or `string`.
-        keys: Number of keys that the data are drawn from.
-        records: Records that this engine read, its warm-up included.
+        keys: Number of distinct keys of the data set.
+        records: Records that this engine read, including its warm-up.
         epoch_records: Records of each epoch.
         parallelism: Subtasks.
         records_per_second: Throughput of the steady part.
         cpu_seconds_per_million: CPU of driver, JVM and Python workers in the steady part, per million records.
         peak_rss_mb: Largest resident memory until the last epoch ended, in MiB, of the same processes together; for
             `worker_memory` of the largest Python worker alone.
-        results_equal: The state afterwards equals the truth computed from the same files.
-        memory_mb: What RocksDB may use for block cache and write buffers in one worker, in MiB, where that was set.
-        checkpoints: How often what the engine did is durable; empty where nothing is.
-        freeze_ms: What a task does between its last record and its ack besides writing what changed and what it
-            emitted, in ms: of each epoch the slowest subtask, of the steady part the median. None where nobody tells.
-        changes_ms: Likewise, how long it gathers, encodes and writes what changed.
-        look_ns: What a look into memory took just before the run or just after it, in ns, the longer one: where it is
-            much more than beside other rows, somebody else had the processor's cache, and the row is too slow.
+        results_equal: Whether the final results equal the truth computed from the same files.
+        memory_mb: Limit of RocksDB's block cache and write buffers in one worker, in MiB, if it was set.
+        checkpoints: How often the engine's work becomes durable; empty if it never does.
+        freeze_ms: Time of a task between its last record and its ack, except for writing changes and output, in ms: the
+            median over the steady part of the slowest subtask of each epoch. None if the engine does not report it.
+        changes_ms: Likewise, the time for gathering, encoding and writing changes.
+        look_ns: The time of a memory access just before or just after the run, in ns, whichever is longer. If it is
+            much longer than in other rows, another guest used the processor's cache, and the row is too slow.
     """
 
     workload: str
@@ -256,14 +258,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(NamedTuple):
-    """What became of one threshold.
+    """The result of checking one threshold.
 
     Attributes:
-        name: The threshold, as a person would say it.
-        measured: The figure; None when the run did not hold all that it needs.
-        reached: Whether it holds; rows with wrong results never reach anything.
-        note: Why not, where the figure does not say so.
-        missing: The rows that it needs and the run did not have.
+        name: The threshold, as a sentence.
+        measured: The figure; None if the run lacks rows that it needs.
+        reached: Whether it is reached; rows with wrong results never reach a threshold.
+        note: Why it is not reached, if the figure does not show it.
+        missing: The rows that it needs and the run lacks.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""How fast memory is at the moment, on a machine that shares it with others.
+"""Measures how fast memory is at the moment, on a machine that is shared with other guests.
 
-Two virtual cores have the processor's last cache and the way to memory in common with whoever else runs on it, and no
-figure of the system tells: neither the share of time that was stolen, nor the speed of plain arithmetic. What an engine
-does with its state is slowed down all the same, so each row says what one look into memory took around it.
+Two virtual cores share the processor's last-level cache and memory bandwidth with other guests. No figure of the system
+shows this: neither stolen time nor the speed of plain arithmetic. It slows down an engine's work on state all the same,
+so each row reports the time of a memory access measured around its run.
 """
 
 import random
@@ -11,11 +11,11 @@ from functools import lru_cache
 from statistics import median
 
 KEYS, LOOKS, PASSES = 50_000, 100_000, 31
-"""As many keys as a subtask of `running_count` has: more than fits into the caches that a core has alone."""
+"""The number of keys of a subtask of `running_count`: more than fits into the private caches of a core."""
 
 
 def look_ns() -> float:
-    """Returns what one look at a key takes now, in nanoseconds: the median of what a quarter of a second gives."""
+    """Returns the time of one access to a key now, in nanoseconds: the median over a quarter of a second."""
     states, order = _memory()
     return round(median(_pass_ns(states, order) for _ in range(PASSES)), 1)
 

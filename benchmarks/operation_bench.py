@@ -1,4 +1,4 @@
-"""What is measured of a state at rest shares: the job, its input and its truth, and ways to do something, in turn."""
+"""Shared by the measurements of a state without a stream: the job, its input and truth, and timed runs in turn."""
 
 import os
 import time
@@ -18,29 +18,29 @@ MAX_PARALLELISM = 128
 
 
 class Way(NamedTuple):
-    """What is timed, and what looks afterwards whether it was right and tidies up."""
+    """`run` is timed; `check` then checks the results and cleans up."""
 
     run: Callable[[], None]
     check: Callable[[], None]
 
 
 class Timed(NamedTuple):
-    """What each run of something took, in seconds of the clock and of CPU."""
+    """The wall-clock and CPU seconds of each run."""
 
     seconds: list[float]
     cpu_seconds: list[float]
 
 
 class Bench:
-    """The job whose state is written and restored, its session, and the truth.
+    """The job with the state to write and restore, its Spark session, and the truth.
 
     Args:
-        case: Sizes.
+        case: The sizes.
 
     Attributes:
-        before: The state that the first savepoint is taken of: `k`, `v`.
+        before: The state at the first savepoint: `k`, `v`.
         after: The state of a job that has read all of the input.
-        changed: How many records of the input are behind the first savepoint.
+        changed: Number of input records after the first savepoint.
     """
 
     def __init__(self, case: OperationCase) -> None:
@@ -60,7 +60,7 @@ class Bench:
         self.change()
 
     def change(self) -> None:
-        """Adds an epoch to the input, with other values of the first keys; `after` is the state behind it."""
+        """Adds an epoch to the input, with other values for the first keys; `after` is the state after it."""
         self.after = write_changes(self.work / "in", self.case, self.after, self._changes)
         self._changes += 1
         self.changed += min(CHANGED, self.case.keys)
@@ -68,7 +68,7 @@ class Bench:
     def start(
         self, root: Path, parallelism: int, restore: str | None = None, *, available_now: bool = True
     ) -> JobClient:
-        """Starts the job on the input that is there; or, not `available_now`, on what will be there, too."""
+        """Starts the job on the current input; without `available_now`, also on later input."""
         reader = self.spark.readStream.schema("k bigint, v binary").option("maxFilesPerTrigger", self.case.parallelism)
         job = StreamJob(
             JOB,
@@ -83,18 +83,18 @@ class Bench:
 
 
 def in_turn(ways: Mapping[str, Way], rounds: int) -> dict[str, Timed]:
-    """Runs each way once per round, one behind the other; a first round does not count."""
+    """Runs each way once per round, one after the other; the first round does not count."""
     session = os.getsid(0)
-    found = {name: Timed([], []) for name in ways}
+    timed = {name: Timed([], []) for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
             begun, cpu = time.perf_counter(), cpu_of(session)
             way.run()
             if number:
-                found[name].seconds.append(time.perf_counter() - begun)
-                found[name].cpu_seconds.append(cpu_of(session) - cpu)
+                timed[name].seconds.append(time.perf_counter() - begun)
+                timed[name].cpu_seconds.append(cpu_of(session) - cpu)
             way.check()
-    return found
+    return timed
 
 
 __all__ = ["JOB", "MAX_PARALLELISM", "STATE", "UID", "Bench", "Timed", "Way", "in_turn"]

@@ -1,8 +1,8 @@
-"""Checkpoints of a running job: what one takes that publishes a few changes, and one that folds the whole state anew.
+"""Measures checkpoints of a running job: incremental ones with few changes, and full ones of the whole state.
 
-What a checkpoint takes is what its row in `_checkpoints` says, as the coordinator's statistics have it: from the
-beginning of the epoch with the barrier until all is durable that makes it visible. What is `published` leaves out that
-epoch, which takes as long as an epoch without records does.
+The duration of a checkpoint is that of its row in `_checkpoints`, as in the coordinator's statistics: from the
+beginning of the epoch with the barrier until everything that makes it visible is durable. The duration `published`
+excludes that epoch, which takes as long as an epoch without records.
 """
 
 import time
@@ -18,28 +18,28 @@ from state_engine.inspect import JobView, read_state
 TIMEOUT, LOOK_SECONDS = 900.0, 0.005
 INTERVAL, FULL = "lakestate/interval", "lakestate/full"
 TYPES = {INTERVAL: "INCREMENTAL", FULL: "FULL"}
-"""What stands in `_checkpoints` of each form."""
+"""The type of each form in `_checkpoints`."""
 
 
 class Taken(NamedTuple):
-    """What a checkpoint took, in seconds: all of it, and what came behind its epoch, while others may go on."""
+    """The duration of a checkpoint in seconds: all of it, and the part after its epoch, during which others may run."""
 
     whole: float
     published: float
 
 
 class Checkpoints:
-    """A job that runs, begun with a savepoint, and the checkpoints that are taken of it.
+    """A running job that was started from a savepoint, and its checkpoints.
 
-    Each of them finds as many values changed since the one before.
+    The same number of values changes before each checkpoint.
 
     Args:
         bench: The input.
         source: The savepoint.
 
     Attributes:
-        taken: What each checkpoint took, by form.
-        equal: Whether all are of the right type, and hold the state that is right.
+        taken: Durations of the checkpoints, by form.
+        equal: Whether all have the right type and the right state.
     """
 
     def __init__(self, bench: Bench, source: str) -> None:
@@ -52,7 +52,7 @@ class Checkpoints:
         self._read_all()
 
     def way(self, form: str) -> Way:
-        """Takes a checkpoint, and looks at it afterwards."""
+        """Returns a way to take a checkpoint, and then to check it."""
 
         def run() -> None:
             self._newest = self._client.trigger_checkpoint(full=form == FULL).result(TIMEOUT)
@@ -62,8 +62,8 @@ class Checkpoints:
             published = sum(length for phase, length in row.phases_ms.items() if phase != "epoch")
             self.taken[form].append(Taken(row.duration_ms / 1000, published / 1000))
             state = read_state(self._root, JOB, UID, STATE, at=f"checkpoint:{self._newest}").select(["k", "value"])
-            as_asked = row.type == TYPES[form] or len(self.taken[form]) == 1  # the first one of a job is always full
-            self.equal = self.equal and as_asked and same_rows(state, self._bench.after)
+            has_type = row.type == TYPES[form] or len(self.taken[form]) == 1  # the first one of a job is always full
+            self.equal = self.equal and has_type and same_rows(state, self._bench.after)
             self._bench.change()
             self._read_all()
 
@@ -74,10 +74,10 @@ class Checkpoints:
         self._client.stop()
 
     def _read_all(self) -> None:
-        """Waits until the job has read what is there.
+        """Waits until the job has read all its input.
 
         Raises:
-            RuntimeError: It failed, or it takes too long.
+            RuntimeError: The job failed, or takes too long.
         """
         deadline = time.monotonic() + TIMEOUT
         while sum(epoch.records for epoch in self._client.epochs) < self._bench.changed:
@@ -90,13 +90,13 @@ class Checkpoints:
 
 
 def checkpoint(bench: Bench, source: str) -> list[Operation]:
-    """Begins a job with a savepoint that goes on, and takes checkpoints of it, of both forms in turn."""
+    """Starts a job from a savepoint, and takes checkpoints of the running job, of both forms in turn."""
     case, checkpoints = bench.case, Checkpoints(bench, source)
     timed = in_turn({form: checkpoints.way(form) for form in TYPES}, case.rounds)
     checkpoints.stop()
     rows = []
     for form in TYPES:
-        counted = checkpoints.taken[form][1:]  # the first round does not
+        counted = checkpoints.taken[form][1:]  # the first round does not count
         for label, seconds, cpu_seconds in (
             (form, [one.whole for one in counted], timed[form].cpu_seconds),
             (f"{form} published", [one.published for one in counted], ()),

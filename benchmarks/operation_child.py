@@ -1,4 +1,4 @@
-"""The process of one case of `operations`: `python -m benchmarks.operation_child <case.json>`."""
+"""Runs one case of `operations` in its own process: `python -m benchmarks.operation_child <case.json>`."""
 
 import sys
 from pathlib import Path

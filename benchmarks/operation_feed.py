@@ -1,4 +1,4 @@
-"""A stream that never runs dry, and the clock that its epochs are read from."""
+"""Feeds a stream so that it never runs out of input, and measures its epochs."""
 
 import os
 import threading
@@ -18,13 +18,13 @@ from state_engine.spark import EpochSummary
 
 LOAD_RECORDS = 500_000
 POOL = 40
-"""So many epochs of input are drawn; the stream reads them again and again."""
+"""Number of epochs of input that are drawn; the stream reads them repeatedly."""
 AHEAD = 8
-"""So many epochs of input wait while one is read."""
+"""Number of epochs of input that wait while one is read."""
 
 
 class Phase(NamedTuple):
-    """Some epochs in a row: what they took together, in seconds of the clock and of CPU, and each of them."""
+    """Consecutive epochs: their total wall-clock and CPU seconds, and the seconds of each epoch."""
 
     seconds: float
     cpu_seconds: float
@@ -32,7 +32,7 @@ class Phase(NamedTuple):
 
 
 class Client(Protocol):
-    """What is asked of a running job."""
+    """The methods of a running job that are used here."""
 
     @property
     def exception(self) -> BaseException | None: ...
@@ -41,7 +41,7 @@ class Client(Protocol):
 
 
 def write_load(folder: Path, keys: int, files: int) -> int:
-    """Writes each key once and returns in how many epochs."""
+    """Writes each key once, and returns the number of epochs."""
     starts = range(0, keys, LOAD_RECORDS)
     for epoch, start in enumerate(starts):
         numbers = np.arange(start, min(start + LOAD_RECORDS, keys), dtype=np.int64)
@@ -50,12 +50,12 @@ def write_load(folder: Path, keys: int, files: int) -> int:
 
 
 class Feed:
-    """Puts epochs of input into a folder ahead of a stream, behind those that load the state.
+    """Writes epochs of input to a folder ahead of a stream, after the epochs that load the state.
 
     Args:
-        folder: That the stream reads.
+        folder: The folder that the stream reads.
         case: Keys, epochs, and files per epoch.
-        load_epochs: Epochs that lie there.
+        load_epochs: Number of epochs that load the state and are already there.
     """
 
     def __init__(self, folder: Path, case: OperationCase, load_epochs: int) -> None:
@@ -67,21 +67,21 @@ class Feed:
             write_epoch(self._prepared, number, pa.table({"k": pa.array(keys)}), case.parallelism)
 
     def keep_ahead(self, done: int) -> None:
-        """Sees to it that `AHEAD` epochs wait when so many, those of the load included, are done."""
+        """Writes input until `AHEAD` epochs wait after `done` epochs, which include those of the load."""
         while self._load_epochs + self._written < done + AHEAD:
             for part in range(self._case.parallelism):
                 self._copy(self._written % POOL, self._load_epochs + self._written, part)
             self._written += 1
 
     def counts_after(self, records: int) -> Longs:
-        """Returns how often each key has come after so many records.
+        """Returns the count of each key after a number of records.
 
         Raises:
-            ValueError: An epoch was not what was fed as one.
+            ValueError: The number is not that of whole epochs.
         """
         epochs, rest = divmod(records - self._case.keys, self._case.epoch_records)
         if rest or epochs < 0:
-            raise ValueError(f"{records} records are no whole epochs: the stream ran dry.")
+            raise ValueError(f"{records} records are not whole epochs: the stream ran out of input.")
         counts = np.ones(self._case.keys, np.int64)
         for number in range(min(epochs, POOL)):
             times = len(range(number, epochs, POOL))
@@ -93,7 +93,7 @@ class Feed:
         return random.integers(0, self._case.keys, size=self._case.epoch_records, dtype=np.int64)
 
     def _copy(self, number: int, epoch: int, part: int) -> None:
-        """A file appears whole, as old as its place in the row says."""
+        """Copies a file so that it appears whole, with a modification time in the order of epochs and parts."""
         name = f"epoch-{epoch:06d}-{part}.parquet"
         temporary = self._folder / f".{name}"
         temporary.write_bytes((self._prepared / f"epoch-{number:04d}-{part}.parquet").read_bytes())
@@ -103,12 +103,12 @@ class Feed:
 
 
 class EpochWatch:
-    """Notes when each epoch of input was sealed, and what CPU the session had spent by then; keeps the feed ahead.
+    """Records when each epoch of input was sealed, and the session's CPU time until then; keeps the feed ahead.
 
     Args:
         client: The job.
         feed: Its input.
-        interval: Seconds between two looks.
+        interval: Seconds between two checks.
     """
 
     def __init__(self, client: Client, feed: Feed, interval: float = 0.005) -> None:
@@ -129,11 +129,11 @@ class EpochWatch:
 
     @property
     def count(self) -> int:
-        """How many epochs of input have ended."""
+        """The number of epochs of input that have ended."""
         return len(self._ends)
 
     def wait_for(self, count: int, timeout: float) -> None:
-        """Waits until so many epochs have ended.
+        """Waits until `count` epochs have ended.
 
         Raises:
             RuntimeError: The job failed, or it takes too long.
@@ -146,11 +146,11 @@ class EpochWatch:
             time.sleep(self._interval)
 
     def length(self, last: int = 8) -> float:
-        """Returns the typical length of the last epochs, in seconds."""
+        """Returns the median length of the last epochs, in seconds."""
         return median(self._lengths(max(0, self.count - 1 - last), self.count - 1))
 
     def phase(self, first: int, epochs: int) -> Phase:
-        """Returns the epochs behind the one with index `first`."""
+        """Returns the epochs after the one with index `first`."""
         (begun, cpu), (ended, cpu_at_end) = self._ends[first], self._ends[first + epochs]
         return Phase(ended - begun, cpu_at_end - cpu, tuple(self._lengths(first, first + epochs)))
 

@@ -1,8 +1,8 @@
-"""Flink in Java: savepoints and checkpoints of as much state, and jobs restored from them. In a process of its own.
+"""Measures Flink in Java: savepoints and checkpoints of the same state, and restores. Runs in a separate process.
 
-`flink/Savepoints.java` does them, once with compressed snapshots and once without, each in one JVM with one cluster.
-Each savepoint and checkpoint is restored, and each restored job says what its state comes to: so all that is timed is
-compared.
+`flink/Savepoints.java` does the work, once with compressed snapshots and once without, each in one JVM with one
+cluster. Each savepoint and checkpoint is restored, and each restored job reports sums of its state. So everything that
+is timed is also checked.
 """
 
 import json
@@ -21,11 +21,11 @@ from benchmarks.operation_model import Operation, OperationCase, operation
 from benchmarks.workloads.workload import CHECKS, checks, checks_of, longs
 
 FORMS = {"java": "false", "java compressed": "true"}
-"""What stands in the report, and whether snapshots are compressed: the setting `snapshot-compression`."""
+"""Form in the report, and whether snapshots are compressed: the setting `snapshot-compression`."""
 
 
 class Told(NamedTuple):
-    """One row that is told: the operation, its name in Java, the folder of what it came to, what its form ends with."""
+    """One reported row: its part, operation, name in Java, folder with the job's sums, and suffix of its form."""
 
     part: str
     operation: str
@@ -49,10 +49,10 @@ ROWS = (
 
 
 def run(case: OperationCase) -> list[Operation]:
-    """Runs Flink once for each form, and returns the rows of the parts that are asked for.
+    """Runs Flink once for each form, and returns the rows of the chosen parts.
 
     Raises:
-        subprocess.CalledProcessError: Flink failed; what it printed is in the log of the case.
+        subprocess.CalledProcessError: Flink failed; its output is in the log of the case.
     """
     work = Path(case.work)
     before, changed = pa.concat_tables(load(case)), changes(case)
@@ -73,45 +73,45 @@ def run(case: OperationCase) -> list[Operation]:
 
 
 def rows_of(case: OperationCase, form: str, folder: Path, right: pa.Table) -> list[Operation]:
-    """Returns the rows of a form; a first round does not count, but has to be right."""
+    """Returns the rows of a form; the first round does not count, but must be right."""
     times = [json.loads(line) for line in (folder / "times.jsonl").read_text().splitlines()]
     rows = []
     for told in ROWS:
         if told.part not in case.parts:
             continue
-        own = [one for one in times if one["what"] == told.what]
-        parallelism = own[0]["parallelism"]
+        runs = [one for one in times if one["what"] == told.what]
+        parallelism = runs[0]["parallelism"]
         rows.append(
             operation(
                 case,
                 told.operation,
                 f"flink/{form}{told.ending}",
-                [one["seconds"] for one in own[1:]],
+                [one["seconds"] for one in runs[1:]],
                 rows=case.keys,
-                cpu_seconds=[one["cpu_seconds"] for one in own[1:]],
+                cpu_seconds=[one["cpu_seconds"] for one in runs[1:]],
                 parallelism=parallelism,
                 from_parallelism=case.other_than(parallelism) if told.operation == "rescale" else None,
-                equal=len(own) == case.rounds + 1
-                and all(is_right(folder / "seen" / f"{told.seen}-{number}", right) for number in range(len(own))),
+                equal=len(runs) == case.rounds + 1
+                and all(is_right(folder / "seen" / f"{told.seen}-{number}", right) for number in range(len(runs))),
             )
         )
     return rows
 
 
 def is_right(seen: Path, right: pa.Table) -> bool:
-    """Whether what the subtasks of a restored job noted comes to what is right."""
+    """Returns whether the sums that the subtasks of a restored job recorded are right."""
     noted = [json.loads(file.read_text()) for file in seen.iterdir()]
     return same_rows(checks(*(sum(one[name] for one in noted) for name in CHECKS)), right)
 
 
 def sums_of(state: pa.Table) -> pa.Table:
-    """Returns what a state of `k` and `v` comes to: its keys, and the check sums of their values."""
+    """Returns the sums of a state of `k` and `v`: of its keys, and of the check sums of their values."""
     values = (zlib.crc32(value.as_buffer()) for value in state["v"])
     return checks_of(longs(state, "k"), np.fromiter(values, np.int64, len(state)))
 
 
 def write_raw(path: Path, table: pa.Table) -> None:
-    """Writes the values, one behind the other."""
+    """Writes the values, one after the other."""
     with path.open("wb") as file:
         for chunk in table["v"].chunks:
             for value in chunk:

@@ -1,4 +1,4 @@
-"""Input of the jobs whose state is written out: a value of random bytes for each key, then other values for some."""
+"""Writes the input of jobs with a state to save: random bytes for each key, then other values for some keys."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +12,11 @@ from benchmarks.operation_model import OperationCase
 
 LOAD_RECORDS = 400_000
 CHANGED = 1_000
-"""So many keys get another value in the epoch that ends a restore: a job goes on when it has sealed one."""
+"""Number of keys with another value in the epoch that ends a restore: a restored job continues once it seals one."""
 
 
 def write_values(folder: Path, case: OperationCase) -> pa.Table:
-    """Writes the epochs that make the state and returns what it is afterwards: `k`, `v`."""
+    """Writes the epochs that create the state, and returns that state: `k`, `v`."""
     tables = list(load(case))
     for epoch, table in enumerate(tables):
         write_epoch(folder, epoch, table, case.parallelism)
@@ -24,13 +24,13 @@ def write_values(folder: Path, case: OperationCase) -> pa.Table:
 
 
 def write_changes(folder: Path, case: OperationCase, before: pa.Table, number: int = 0) -> pa.Table:
-    """Writes one more epoch, with other values of the first keys, and returns the state behind it.
+    """Writes one more epoch, with other values for the first keys, and returns the state after it.
 
     Args:
-        folder: Of the input; a job may be reading it, so files appear whole.
-        case: Sizes.
+        folder: Folder of the input; a job may be reading it, so files appear whole.
+        case: The sizes.
         before: The state before.
-        number: How many such epochs there are.
+        number: Number of such epochs so far.
     """
     changed = changes(case, number)
     apart = folder.with_name(f"{folder.name}-changes")
@@ -41,7 +41,7 @@ def write_changes(folder: Path, case: OperationCase, before: pa.Table, number: i
 
 
 def load(case: OperationCase) -> Iterator[pa.Table]:
-    """Yields what the epochs have that make the state, the same at every call."""
+    """Yields the records of the epochs that create the state; every call yields the same."""
     random = np.random.default_rng(SEED)
     for start in range(0, case.keys, LOAD_RECORDS):
         keys = np.arange(start, min(start + LOAD_RECORDS, case.keys), dtype=np.int64)
@@ -49,7 +49,7 @@ def load(case: OperationCase) -> Iterator[pa.Table]:
 
 
 def changes(case: OperationCase, number: int = 0) -> pa.Table:
-    """Returns other values of the first keys, other ones for each number."""
+    """Returns other values for the first keys, which differ for each number."""
     count = min(CHANGED, case.keys)
     values = _values(np.random.default_rng(SEED + 1 + number), count, case.value_bytes)
     return pa.table({"k": pa.array(np.arange(count, dtype=np.int64)), "v": values})

@@ -1,4 +1,4 @@
-"""Limits on what operations cost: seconds, shares of something whole, and how two rows of one run compare."""
+"""Limits on the cost of operations: seconds, shares of a whole, and quotients of two rows of one run."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -10,7 +10,7 @@ from benchmarks.operation_model import Operation
 
 
 class Seconds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An operation may take so many seconds, at each of these numbers of keys."""
+    """An operation may take at most `at_most` seconds, at each of these numbers of keys."""
 
     operation: str
     of: str
@@ -21,7 +21,7 @@ class Seconds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of something whole must be so large, or may not be larger, at each of these numbers of keys."""
+    """A share of a whole has a lower or an upper limit, at each of these numbers of keys."""
 
     operation: str
     of: str
@@ -33,7 +33,7 @@ class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Quotient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A figure of one row over that of another: of another engine, or (`to_keys`) with another number of keys."""
+    """Limits the quotient of a figure of two rows: of two engines, or (`to_keys`) of two numbers of keys."""
 
     operation: str
     of: str
@@ -55,12 +55,12 @@ def judge_operations(limits: Sequence[OperationLimit], rows: Sequence[Operation]
 
 
 def _verdicts(limit: OperationLimit, rows: Sequence[Operation]) -> Iterator[Verdict]:
-    own = [row for row in rows if row.operation == limit.operation]
-    own = [row for row in own if limit.parallelism in (None, row.parallelism)]
+    matching = [row for row in rows if row.operation == limit.operation]
+    matching = [row for row in matching if limit.parallelism in (None, row.parallelism)]
     where = limit.operation + ("" if limit.parallelism is None else f" at parallelism {limit.parallelism}")
     if isinstance(limit, Quotient):
         to_keys = limit.keys if limit.to_keys is None else limit.to_keys
-        pair = [_row(own, limit.of, limit.keys), _row(own, limit.to, to_keys)]
+        pair = [_row(matching, limit.of, limit.keys), _row(matching, limit.to, to_keys)]
         mine, other = (None if row is None else getattr(row, limit.figure) for row in pair)
         measured = mine / other if mine is not None and other else None
         beyond = limit.to if limit.to_keys is None else f"{limit.to} with {to_keys:,} keys"
@@ -70,7 +70,7 @@ def _verdicts(limit: OperationLimit, rows: Sequence[Operation]) -> Iterator[Verd
         yield _judged(name, measured, limit, [row for row in pair if row is not None], missing)
         return
     for keys in limit.keys:
-        row = _row(own, limit.of, keys)
+        row = _row(matching, limit.of, keys)
         measured = None if row is None else getattr(row, limit.figure)
         name = f"{where}, {keys:,} keys: {limit.figure} of {limit.of} {_bounds(limit)}"
         missing = () if row is not None else (_named(limit.of, keys),)
@@ -83,8 +83,8 @@ def _row(rows: Sequence[Operation], label: str, keys: int) -> Operation | None:
 
 def _bounds(limit: OperationLimit, unit: str = "") -> str:
     least = None if isinstance(limit, Seconds) else limit.at_least
-    said = [f"{word} {bound:g}{unit}" for word, bound in (("at least", least), ("at most", limit.at_most)) if bound]
-    return " and ".join(said)
+    bounds = [f"{word} {bound:g}{unit}" for word, bound in (("at least", least), ("at most", limit.at_most)) if bound]
+    return " and ".join(bounds)
 
 
 def _named(label: str, keys: int) -> str:

@@ -1,4 +1,4 @@
-"""The words of `operations`: a case, and the row that is reported."""
+"""The data types of `operations`: a case, and the reported row."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -7,29 +7,29 @@ import msgspec
 
 OPERATIONS = "operations"
 PARTS = ("native", "canonical", "restore", "rescale", "checkpoint")
-"""What `OPERATIONS` measures."""
+"""The parts that `OPERATIONS` measures."""
 OPERATION_ENGINES = ("lakestate", "flink")
-"""What does it; Flink has no part in `native`."""
+"""The engines; Flink does not run `native`."""
 CHECKPOINTS = {"lakestate": "each epoch", "flink": "when asked"}
-"""How often what an engine did is durable: Flink's interval is so long that it takes none of its own accord."""
+"""How often an engine's work becomes durable: Flink's interval is so long that it takes no periodic checkpoints."""
 
 
 class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process of `OPERATIONS` does.
+    """The work of one process of `OPERATIONS`.
 
     Attributes:
-        parts: Names in `PARTS`; `native` always alone.
+        parts: Names in `PARTS`; `native` is always alone.
         keys: Number of keys, each with a state.
         value_bytes: Length of a value; for `native` the state is a count.
         epoch_records: Records of each epoch of the stream (`native`).
         parallelism: Subtasks, task slots and shuffle partitions.
-        other_parallelism: To which `rescale` goes, and from which it comes back.
+        other_parallelism: The parallelism to which, and then from which, `rescale` goes.
         backend: `heap` or `rocksdb`.
-        savepoints: How many are taken beside the stream (`native`).
-        pairs: Into how many pairs of phases, with savepoints and without, the stream is cut (`native`).
-        rounds: How often everything else is measured, behind one round that does not count.
+        savepoints: Number of savepoints during the stream (`native`).
+        pairs: Number of pairs of phases, with and without savepoints, of the stream (`native`).
+        rounds: How often all else is measured, after one round that does not count.
         work: Empty folder for inputs, state and results.
-        engine: A name in `OPERATION_ENGINES`; plain PySpark goes along with `lakestate`.
+        engine: A name in `OPERATION_ENGINES`; plain PySpark runs with `lakestate`.
     """
 
     parts: tuple[str, ...]
@@ -51,7 +51,7 @@ class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RangeRead(msgspec.Struct, frozen=True, kw_only=True):
-    """What a subtask fetched for its key groups `first` to `last`, both inclusive."""
+    """The rows and bytes that a subtask read for its key groups `first` to `last`, both inclusive."""
 
     first: int
     last: int
@@ -60,33 +60,33 @@ class RangeRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the report of `OPERATIONS`; these fields are the JSON object. Null is what a row does not measure.
+    """One row of the report of `OPERATIONS`; these fields are the JSON object. Missing figures are null.
 
     Attributes:
         workload: `OPERATIONS`.
         operation: `native savepoint`, `stream`, `canonical savepoint`, `restore`, `rescale`, `load` or `checkpoint`.
-        engine: `lakestate`, `spark` where plain PySpark writes or reads the same rows, or `flink`.
-        form: What of the engine.
+        engine: `lakestate`, `spark` (plain PySpark writes or reads the same rows), or `flink`.
+        form: The form of the engine.
         backend: Where the state is held.
         key_type: `int` (64 bits).
         keys: Number of keys.
         value_bytes: Length of a value; 8 for a count.
         epoch_records: Records of each epoch of the stream.
         parallelism: Subtasks.
-        from_parallelism: Of the job whose savepoint a `rescale` begins with.
-        checkpoints: How often what the engine did is durable; empty where nothing is: PySpark runs a batch.
-        runs: Savepoints, checkpoints, restores or epochs that were measured.
-        median_seconds: Of all runs.
-        max_seconds: Of all runs.
-        rows_per_second: Rows of state over the median; of a `stream` records, the median of all phases.
+        from_parallelism: Parallelism of the job with the savepoint from which a `rescale` starts.
+        checkpoints: How often the engine's work becomes durable; empty if it never does: PySpark runs a batch.
+        runs: Number of measured savepoints, checkpoints, restores or epochs.
+        median_seconds: Median of all runs.
+        max_seconds: Maximum of all runs.
+        rows_per_second: Rows of state over the median; for a `stream` records, the median of all phases.
         cpu_seconds_per_million: CPU of driver, JVM and Python workers, per million of these rows.
-        paired_ratio: Records per second of a phase with savepoints over those of the phase next to it without; the
-            median of all pairs.
+        paired_ratio: Records per second of a phase with savepoints over those of its neighbour without savepoints;
+            the median of all pairs.
         bytes_total: Length of the state's files.
-        bytes_read: The most that one subtask fetched of them.
-        share_read: That over `bytes_total`.
-        ranges: What each subtask fetched.
-        results_equal: The state that came of it equals the truth.
+        bytes_read: The most bytes of them that one subtask read.
+        share_read: `bytes_read` over `bytes_total`.
+        ranges: The reads of each subtask.
+        results_equal: Whether the resulting state equals the truth.
     """
 
     workload: str = OPERATIONS
@@ -132,14 +132,14 @@ def operation(
     """Returns the row of an operation that was run several times.
 
     Args:
-        case: Where it was run.
+        case: The case that ran it.
         name: The operation.
-        label: Engine and form, as `Operation.label` has them.
-        seconds: What each run took.
-        rows: Of state, that each run wrote or read.
-        cpu_seconds: Of each run.
-        equal: Whether what came of it is right.
-        more: Fields of the row that are otherwise null, or the case's.
+        label: Engine and form, as in `Operation.label`.
+        seconds: Duration of each run.
+        rows: Rows of state that each run wrote or read.
+        cpu_seconds: CPU seconds of each run.
+        equal: Whether its results are right.
+        more: Fields of the row that are otherwise null, or those of the case.
     """
     engine, form = label.split("/")
     typical = median(seconds)

@@ -1,4 +1,4 @@
-"""The report of `operations`: a Markdown table on the terminal."""
+"""Prints the report of `operations` as a Markdown table."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ FLINK_ROWS = {
     "lakestate/interval": "flink/java compressed",
     "lakestate/full": "flink/java compressed",
 }
-"""The rows of Flink that ours are beside. Compressed: what is not takes Flink many times as long to restore."""
+"""The row of Flink to compare with. Compressed ones: others take Flink many times as long to restore."""
 
 
 def table(rows: Sequence[Operation]) -> Table:
-    """Returns the rows; each has a ratio to PySpark and to Flink where they did the same in the same run.
+    """Returns the rows, with ratios to PySpark and Flink if they did the same in the same run.
 
-    A column of ratios names where the peer has its state; a peer that has no rows has none.
+    A column of ratios names the backend of the peer; a peer without rows has no column.
     """
     shown = Table(box=box.MARKDOWN)
     by_pyspark, by_flink = _by_backend("spark", rows), _by_backend("flink", rows)
@@ -59,7 +59,7 @@ def table(rows: Sequence[Operation]) -> Table:
 
 
 def show(rows: Sequence[Operation], console: Console) -> None:
-    """Prints the table, and below it what each subtask read."""
+    """Prints the table, and below it the reads of each subtask."""
     console.print(table(rows), highlight=False)
     for row in rows:
         for one in row.ranges:
@@ -71,9 +71,9 @@ def show(rows: Sequence[Operation], console: Console) -> None:
 
 
 def _growth(row: Operation, rows: Sequence[Operation]) -> float | None:
-    """How many times as long something took as with the fewest keys of this run."""
-    own = (row.operation, row.label, row.parallelism, row.value_bytes)
-    same = [one for one in rows if (one.operation, one.label, one.parallelism, one.value_bytes) == own]
+    """Returns the ratio of a row's time to that with the fewest keys of this run."""
+    case = (row.operation, row.label, row.parallelism, row.value_bytes)
+    same = [one for one in rows if (one.operation, one.label, one.parallelism, one.value_bytes) == case]
     fewest = min(same, key=lambda other: other.keys)
     if row.keys == fewest.keys or not fewest.median_seconds or not (row.results_equal and fewest.results_equal):
         return None
@@ -85,25 +85,25 @@ def _parallelism(row: Operation) -> str:
 
 
 def _by_backend(engine: str, rows: Sequence[Operation]) -> dict[str, list[Operation]]:
-    """Returns the rows of a peer by where it has its state."""
-    found: dict[str, list[Operation]] = {}
+    """Returns the rows of a peer by backend."""
+    by_backend: dict[str, list[Operation]] = {}
     for row in rows:
         if row.engine == engine:
-            found.setdefault(row.backend, []).append(row)
-    return found
+            by_backend.setdefault(row.backend, []).append(row)
+    return by_backend
 
 
 def _to_pyspark(row: Operation, peers: Sequence[Operation]) -> float | None:
-    """How many times as fast a row is as PySpark, if both were right."""
+    """Returns the ratio of a row's speed to PySpark's, if both have right results."""
     others = [other for other in peers if other is not row]
     return _times(row, [other for other in others if (other.operation, other.keys) == (row.operation, row.keys)])
 
 
 def _to_flink(row: Operation, peers: Sequence[Operation]) -> float | None:
-    """How many times as fast a row is as Flink at the same parallelism, if both were right."""
-    beside = [other for other in peers if other.label == FLINK_ROWS.get(row.label)]
+    """Returns the ratio of a row's speed to Flink's at the same parallelism, if both have right results."""
+    candidates = [other for other in peers if other.label == FLINK_ROWS.get(row.label)]
     same = (row.operation, row.keys, row.parallelism)
-    return _times(row, [other for other in beside if (other.operation, other.keys, other.parallelism) == same])
+    return _times(row, [other for other in candidates if (other.operation, other.keys, other.parallelism) == same])
 
 
 def _times(row: Operation, peers: Sequence[Operation]) -> float | None:

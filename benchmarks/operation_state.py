@@ -1,7 +1,7 @@
-"""Canonical savepoints, restores from them, and what a restore reads; then checkpoints. In a process of its own.
+"""Measures canonical savepoints, restores from them, and their reads; then checkpoints. Runs in a separate process.
 
-The state is one value of so many bytes under each key, of which no two are alike and none can be compressed. What
-PySpark does for comparison it does with the rows of the savepoint's own table: read and write them, or only read them.
+The state has one value of `value_bytes` bytes for each key; all values differ, and none can be compressed. For
+comparison PySpark reads and writes, or only reads, the rows of the savepoint's own table.
 """
 
 import shutil
@@ -26,10 +26,10 @@ from state_engine.testing.counting import CountingStorage
 
 
 def run(case: OperationCase) -> list[Operation]:
-    """Builds the state, measures the parts that are asked for, and returns the rows of the report."""
+    """Builds the state, measures the chosen parts, and returns the rows of the report."""
     bench = Bench(case)
-    taken = trigger_savepoint(str(bench.root), JOB, kind="canonical", directory=str(bench.work / "source"))
-    source = str(taken.directory)
+    savepoint = trigger_savepoint(str(bench.root), JOB, kind="canonical", directory=str(bench.work / "source"))
+    source = str(savepoint.directory)
     rows: list[Operation] = []
     if "canonical" in case.parts:
         rows += canonical(bench, source)
@@ -44,10 +44,10 @@ def run(case: OperationCase) -> list[Operation]:
 
 
 class Writes:
-    """Tables that were written, each of which is compared with the truth and removed.
+    """Writes tables; each is compared with the truth and then removed.
 
     Attributes:
-        equal: Whether all were right.
+        equal: Whether all tables were right.
     """
 
     def __init__(self, bench: Bench, source: str) -> None:
@@ -56,7 +56,7 @@ class Writes:
         self._folder = bench.work / "written"
 
     def by(self, writer: RangeWriter) -> Way:
-        """Writes a canonical savepoint."""
+        """Returns a way to write a canonical savepoint."""
 
         def run() -> None:
             directory = str(self._folder)
@@ -70,7 +70,7 @@ class Writes:
         frame.write.format("delta").save(str(self._folder / "by pyspark" / UID / STATE))
 
     def check(self) -> None:
-        """Compares the one table that is there."""
+        """Compares the table that was written with the truth, and removes it."""
         [table] = self._folder.glob(f"*/{UID}/{STATE}")
         rows = DeltaTable(str(table)).to_pyarrow_table(columns=["k", "value"])
         self.equal = self.equal and same_rows(rows, self._bench.before)
@@ -78,7 +78,7 @@ class Writes:
 
 
 def canonical(bench: Bench, source: str) -> list[Operation]:
-    """Writes the state out: by this process, by Spark's workers; and the same rows by plain PySpark."""
+    """Measures writing the state: by this process, by Spark's workers; and the same rows by plain PySpark."""
     writes, case = Writes(bench, source), bench.case
     ways = {
         "lakestate/process": writes.by(ProcessWriter()),
@@ -100,19 +100,19 @@ def canonical(bench: Bench, source: str) -> list[Operation]:
 
 
 class Restores:
-    """Jobs that begin with a savepoint, each under a root of its own, to the end of their first epoch.
+    """Starts jobs from a savepoint, each under a new root, and runs them to the end of their first epoch.
 
     Args:
-        bench: The input, of which the last epoch is behind the savepoint.
+        bench: The input; its last epoch comes after the savepoint.
         source: The savepoint.
-        was: Parallelism of the job that it is of.
-        parallelism: That of these jobs.
+        was: Parallelism of the job of the savepoint.
+        parallelism: Parallelism of these jobs.
 
     Attributes:
-        root: The last one; those before it are removed.
-        base: What its job began with.
-        loads: How long the slowest subtask of each took to load its state, in seconds.
-        equal: Whether all went on as they had to.
+        root: Root of the last job; earlier roots are removed.
+        base: The base from which that job started.
+        loads: How long the slowest subtask of each job took to load its state, in seconds.
+        equal: Whether all jobs have the right state.
     """
 
     def __init__(self, bench: Bench, source: str, was: int, parallelism: int) -> None:
@@ -132,7 +132,7 @@ class Restores:
             time.sleep(0.005)
 
     def check(self) -> None:
-        """Waits for the end of the job and compares its state with the truth."""
+        """Waits for the end of the job, and compares its state with the truth."""
         self._client.await_termination()
         head = self._client.head.manifest
         self.loads.append(max(ack.timings_ms["catch_up"] for ack in head.operators[UID].acks) / 1000)
@@ -146,7 +146,7 @@ class Restores:
 
 
 def restore(bench: Bench, source: str) -> list[Operation]:
-    """Begins a job with a savepoint; and reads the same rows by plain PySpark."""
+    """Measures starting a job from a savepoint, and reading the same rows by plain PySpark."""
     starts, case = Restores(bench, source, bench.case.parallelism, bench.case.parallelism), bench.case
 
     def read() -> None:
@@ -163,17 +163,19 @@ def restore(bench: Bench, source: str) -> list[Operation]:
 
 
 def rescale(bench: Bench, source: str) -> list[Operation]:
-    """Begins a job with a savepoint at another parallelism, and one with a savepoint of that job at the first again.
+    """Measures rescaling: a start from a savepoint at another parallelism, then one from a savepoint of that job, back.
 
-    Says what each subtask reads at several, too.
+    It also measures the reads of each subtask at several parallelisms.
     """
     case, other = bench.case, bench.case.other_parallelism
     out = Restores(bench, source, case.parallelism, other)
     rows = [_rescaled(bench, out, case.parallelism, other)]
     rows += [reads(bench, out, parallelism) for parallelism in sorted({1, case.parallelism, other})]
-    taken = trigger_savepoint(str(out.root), JOB, kind="canonical", directory=str(bench.work / "of other parallelism"))
+    savepoint = trigger_savepoint(
+        str(out.root), JOB, kind="canonical", directory=str(bench.work / "of other parallelism")
+    )
     bench.change()
-    back = Restores(bench, str(taken.directory), other, case.parallelism)
+    back = Restores(bench, str(savepoint.directory), other, case.parallelism)
     return [rows[0], _rescaled(bench, back, other, case.parallelism), *rows[1:]]
 
 
@@ -194,18 +196,18 @@ def _rescaled(bench: Bench, starts: Restores, was: int, parallelism: int) -> Ope
 
 
 def reads(bench: Bench, restored: Restores, parallelism: int) -> Operation:
-    """Loads the state of each subtask from what a restored job began with, and counts what storage is asked for."""
+    """Loads the state of each subtask from the base of a restored job, and counts the bytes read from storage."""
     storage, base = open_storage(str(restored.root), JOB), restored.base
     schema = next(one for one in base.schemas if (one.uid, one.name) == (UID, STATE))
     ranges: list[RangeRead] = []
     seconds: list[float] = []
     parts: list[pa.Table] = []
     for subtask in range(parallelism):
-        own, counting = range_of(subtask, parallelism, MAX_PARALLELISM), CountingStorage(storage)
+        owned, counting = range_of(subtask, parallelism, MAX_PARALLELISM), CountingStorage(storage)
         begun = time.perf_counter()
-        live = load_groups([Segment(counting, base, ())], schema, own.first, own.last)
+        live = load_groups([Segment(counting, base, ())], schema, owned.first, owned.last)
         seconds.append(time.perf_counter() - begun)
-        ranges.append(RangeRead(first=own.first, last=own.last, rows=live.num_rows, bytes_read=counting.total()))
+        ranges.append(RangeRead(first=owned.first, last=owned.last, rows=live.num_rows, bytes_read=counting.total()))
         parts.append(live.select(["k", "value"]))
     most, total = max(one.bytes_read for one in ranges), sum(file.length for file in base.files)
     return operation(

@@ -1,8 +1,8 @@
-"""Native savepoints beside a stream: what one takes, and what the stream loses by them. Runs in a process of its own.
+"""Measures native savepoints during a stream, and how they slow it down. Runs in a separate process.
 
-The stream reads as fast as it can, in epochs of `epoch_records`. It is cut into phases of as many epochs, with
-savepoints and without, in turn; which of a pair comes first changes from pair to pair, so that what drifts meanwhile
-(the machine, the age of the job) does to both alike.
+The stream reads as fast as it can, in epochs of `epoch_records`. It is divided into phases of equal length, in turn
+with and without savepoints. Which phase of a pair comes first alternates, so that drift (of the machine, or with the
+age of the job) affects both alike.
 """
 
 import time
@@ -29,7 +29,7 @@ TIMEOUT = 900.0
 
 
 class Measured(NamedTuple):
-    """What was seen: phases without and with savepoints, pair by pair; seconds, id and epoch of each savepoint."""
+    """The measurements: phases without and with savepoints, pair by pair; seconds, id and epoch of each savepoint."""
 
     alone: list[Phase]
     beside: list[Phase]
@@ -59,7 +59,7 @@ def run(case: OperationCase) -> list[Operation]:
     client = job.start(spark)
     with EpochWatch(client, feed) as watch:
         watch.wait_for(load_epochs, TIMEOUT)
-        client.trigger_checkpoint().result(TIMEOUT)  # the state lies in files of a base, as it does after a while
+        client.trigger_checkpoint().result(TIMEOUT)  # state is then in a base, as in an old job
         watch.wait_for(watch.count + WARM_UP, TIMEOUT)
         measured = measure(case, client, watch)
     client.stop()
@@ -69,8 +69,8 @@ def run(case: OperationCase) -> list[Operation]:
 
 
 def measure(case: OperationCase, client: JobClient, watch: EpochWatch) -> Measured:
-    """Runs the phases of all pairs, and takes the savepoints of those that have some."""
-    found = Measured([], [], [], [])
+    """Runs the phases of all pairs, and takes the savepoints."""
+    measured = Measured([], [], [], [])
     for pair in range(case.pairs):
         count = case.savepoints * (pair + 1) // case.pairs - case.savepoints * pair // case.pairs
         epochs = max(1, count) * EPOCHS_PER_SAVEPOINT
@@ -78,24 +78,24 @@ def measure(case: OperationCase, client: JobClient, watch: EpochWatch) -> Measur
             first = watch.count
             for number in range(count if beside else 0):
                 watch.wait_for(first + 1 + number * EPOCHS_PER_SAVEPOINT, TIMEOUT)
-                time.sleep(watch.length() * (number * 0.37 % 1))  # savepoints come anywhere in an epoch
-                _take(client, found)
+                time.sleep(watch.length() * (number * 0.37 % 1))  # anywhere in an epoch
+                _take(client, measured)
             watch.wait_for(first + 1 + epochs, TIMEOUT)
-            (found.beside if beside else found.alone).append(watch.phase(first, epochs))
-    return found
+            (measured.beside if beside else measured.alone).append(watch.phase(first, epochs))
+    return measured
 
 
 def _take(client: JobClient, found: Measured) -> None:
-    asked = time.perf_counter()
+    began = time.perf_counter()
     savepoint = client.trigger_savepoint()
-    found.seconds.append(time.perf_counter() - asked)
+    found.seconds.append(time.perf_counter() - began)
     found.taken.append((savepoint.savepoint_id, savepoint.epoch))
 
 
 def rows_of(case: OperationCase, measured: Measured, equal: bool) -> list[Operation]:
     """Returns the rows of the report."""
     pairs = zip(measured.alone, measured.beside, strict=True)
-    ratio = median(alone.seconds / beside.seconds for alone, beside in pairs)  # as many records in each
+    ratio = median(alone.seconds / beside.seconds for alone, beside in pairs)  # both have the same number of records
     return [
         operation(
             case,
@@ -120,7 +120,7 @@ def _stream(case: OperationCase, label: str, phases: Sequence[Phase], equal: boo
 
 
 def _is_right(case: OperationCase, client: JobClient, measured: Measured, feed: Feed) -> bool:
-    """Whether all savepoints are listed, and the first and the last one hold the state of their epochs."""
+    """Returns whether all savepoints are listed, and the first and the last have the state of their epochs."""
     root = str(Path(case.work) / "root")
     if not {name for name, _ in measured.taken} <= {one.savepoint_id for one in list_savepoints(root, JOB)}:
         return False
@@ -132,7 +132,7 @@ def _is_right(case: OperationCase, client: JobClient, measured: Measured, feed: 
 
 
 def _equals(state: pa.Table, counts: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
-    """Whether the state has each key, numbered from 0, with its count."""
+    """Returns whether the state has exactly the keys from 0 on, with these counts."""
     keys, values = state["k"].to_numpy(), state["value"].to_numpy()
     order = np.argsort(keys)
     return np.array_equal(keys[order], np.arange(len(counts))) and np.array_equal(values[order], counts)

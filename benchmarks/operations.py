@@ -1,4 +1,4 @@
-"""Workload `operations`: what savepoints and restores cost, by size of state, and what a stream loses by savepoints."""
+"""Workload `operations`: the cost of savepoints and restores by size of state, and how they slow down a stream."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ PARALLELISM = 2
 
 
 class Sizes(NamedTuple):
-    """How large everything is.
+    """The sizes of all cases.
 
     Attributes:
-        stream_keys: Numbers of keys of the jobs that savepoints are taken of beside a stream.
+        stream_keys: Numbers of keys of the jobs with savepoints during a stream.
         epoch_records: Records of an epoch of that stream.
-        savepoints: How many are taken beside it.
-        pairs: Pairs of phases, with savepoints and without.
-        keys: Numbers of keys of the states that are written out and restored.
-        value_bytes: Length of its values.
-        rounds: How often it is written and restored, besides the first time.
+        savepoints: Number of savepoints during it.
+        pairs: Number of pairs of phases, with and without savepoints.
+        keys: Numbers of keys of the states that are written and restored.
+        value_bytes: Length of their values.
+        rounds: How often each is written and restored, besides the first time.
     """
 
     stream_keys: Sequence[int]
@@ -38,9 +38,9 @@ class Sizes(NamedTuple):
 
 
 SMALL = Sizes((1_000, 50_000), 2_000, 4, 2, (5_000, 20_000), 100, 1)
-"""Does it work? The figures mean little."""
+"""Sizes that only show whether it works."""
 FULL = Sizes((10_000, 5_000_000), 25_000, 20, 4, (200_000, 1_000_000, 2_000_000), 100, 3)
-"""What the thresholds are about."""
+"""The sizes of the thresholds."""
 
 
 class OperationReport(NamedTuple):
@@ -58,21 +58,21 @@ def measure(
     backend: str = "heap",
     engines: Sequence[str] = OPERATION_ENGINES,
 ) -> OperationReport:
-    """Runs the cases of the parts, each in a process of its own, and returns their rows.
+    """Runs the cases of the parts, each in a separate process, and returns their rows.
 
     Args:
-        folder: Where inputs and state go.
-        tell: Is told what goes on.
-        sizes: How large everything is.
+        folder: Folder for inputs and state.
+        tell: Called with lines of progress.
+        sizes: The sizes of all cases.
         parts: Names in `PARTS`.
         backend: Where the jobs hold their state.
-        engines: Names in `OPERATION_ENGINES`; Flink is left out, and that is told, where it is not at hand.
+        engines: Names in `OPERATION_ENGINES`; Flink is skipped, with a message, if it is not installed.
     """
     results: list[Operation] = []
     failures: list[str] = []
     if "flink" in engines and not FLINK_PYTHON.exists():
         engines = [engine for engine in engines if engine != "flink"]
-        tell("There is no Flink to compare with, so it is left out: `make flink` makes it.")
+        tell("Flink is not installed, so it is skipped: `make flink` installs it.")
     for case in cases(folder, sizes, parts, backend, engines):
         what = f"{case.engine}: {', '.join(case.parts)} with {case.keys:,} keys"
         tell(f"running {what}")
@@ -91,9 +91,9 @@ def measure(
 def cases(
     folder: Path, sizes: Sizes, parts: Sequence[str], backend: str, engines: Sequence[str] = OPERATION_ENGINES
 ) -> list[OperationCase]:
-    """Returns the cases: one per stream of ours, and one per engine and size for all else."""
-    beside = "native" in parts and "lakestate" in engines
-    streams = [("lakestate", ("native",), keys, 8) for keys in sizes.stream_keys] if beside else []
+    """Returns the cases: one per streaming job of Lakestate, and one per engine and size for all other parts."""
+    has_streams = "native" in parts and "lakestate" in engines
+    streams = [("lakestate", ("native",), keys, 8) for keys in sizes.stream_keys] if has_streams else []
     at_rest = tuple(part for part in PARTS if part in parts and part != "native")
     states = [(engine, at_rest, keys, sizes.value_bytes) for keys in sizes.keys for engine in engines if at_rest]
     return [

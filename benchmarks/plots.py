@@ -1,4 +1,4 @@
-"""The report as pictures: SVG files, drawn by matplotlib without a display.
+"""Draws the report as SVG files, by matplotlib without a display.
 
 Rows with wrong results are not drawn.
 """
@@ -22,7 +22,7 @@ WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
 
 
 class Bar(NamedTuple):
-    """A row of a panel."""
+    """One row of the report as a bar of a panel."""
 
     label: str
     value: float
@@ -30,7 +30,7 @@ class Bar(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A row of a line."""
+    """One row of the report as a point of a line."""
 
     keys: int
     value: float
@@ -40,8 +40,8 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
     """Draws the rows of one workload.
 
     Args:
-        rows: Of one workload.
-        path: Of the SVG file; its folder is there.
+        rows: The rows of one workload.
+        path: Path of the SVG file; its folder must exist.
 
     Returns:
         Whether there was anything to draw.
@@ -97,7 +97,7 @@ def _bar(row: Row) -> Bar | None:
 
 
 def _lines(rows: Sequence[Result]) -> tuple[str, Mapping[str, Sequence[Point]]]:
-    """Returns what is counted, and by the names of the lines their points, in order of keys."""
+    """Returns the unit, and for each named line its points, in order of keys."""
     of_epochs, sizes = rows[0].workload == SMALL_EPOCHS, len({row.epoch_records for row in rows})
     lines: dict[str, list[Point]] = {}
     for row in sorted(rows, key=lambda row: row.keys):
@@ -125,7 +125,7 @@ def _draw_panels(panels: Mapping[str, Sequence[Bar]], unit: str, path: Path) -> 
 
 
 def _longest(bars: Sequence[Bar]) -> float:
-    """Returns the length at which bars are cut: a batch without state would make dots of all others."""
+    """Returns the length at which bars are cut: next to a batch without state all others would be dots."""
     compared = [bar.value for bar in bars if bar.colour != OTHER]
     return max(compared or [bar.value for bar in bars])
 
@@ -157,7 +157,7 @@ def _figure_of(value: float) -> str:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    # The same rows make the same file, with text as text.
+    # The same rows give the same file, and text stays text.
     with mpl.rc_context({"svg.hashsalt": "lakestate", "svg.fonttype": "none"}):
         figure.savefig(path, format="svg", metadata={"Date": None})
 

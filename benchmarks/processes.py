@@ -1,7 +1,7 @@
 """CPU and memory of an engine: its driver, JVM and Python workers, read from /proc while they run (Linux only).
 
-An engine is started as the leader of a session of its own, and nothing in it leaves that session, so its processes are
-those of the session, even when their parent has ended before them.
+An engine is started as the leader of a new session, and none of its processes leaves that session. So its processes are
+those of the session, even after their parent has ended.
 """
 
 import os
@@ -35,8 +35,8 @@ class Sample(NamedTuple):
 
     Attributes:
         at: Seconds since 1970.
-        cpu: CPU seconds so far, of all processes that live or have been waited for.
-        rss: Resident bytes. Pages that processes share count once for each.
+        cpu: CPU seconds so far, of all processes that are alive or have been waited for.
+        rss: Resident bytes. A page that processes share counts once for each of them.
         workers: Largest resident bytes so far of each live Python worker, by process id.
     """
 
@@ -47,17 +47,17 @@ class Sample(NamedTuple):
 
 
 def parse_stat(line: str) -> Process:
-    """Returns a process from its line in /proc/<pid>/stat; the command in parentheses may hold anything."""
+    """Returns a process from its line in /proc/<pid>/stat; the command in parentheses may contain any characters."""
     head, _, tail = line.rpartition(")")
     fields = tail.split()
-    ticks = sum(int(field) for field in fields[11:15])  # user and system, own and of waited-for children
+    ticks = sum(int(field) for field in fields[11:15])  # user and system, with waited-for children
     return Process(int(head.split("(", 1)[0]), int(fields[1]), int(fields[3]), ticks / TICKS, int(fields[21]) * PAGE)
 
 
 def processes_of(session: int) -> list[Process]:
-    """Returns the processes of a session that live."""
-    found = (parse_stat(line) for name in os.listdir("/proc") if name.isdigit() and (line := _read(int(name), "stat")))
-    return [process for process in found if process.session == session]
+    """Returns the live processes of a session."""
+    live = (parse_stat(line) for name in os.listdir("/proc") if name.isdigit() and (line := _read(int(name), "stat")))
+    return [process for process in live if process.session == session]
 
 
 def cpu_of(session: int) -> float:
@@ -66,21 +66,21 @@ def cpu_of(session: int) -> float:
 
 
 def end_session(session: int, patience: float = 30.0) -> None:
-    """Waits until the processes of a session have ended, and kills those that have not when patience is over."""
+    """Waits until all processes of a session have ended; kills those that remain after `patience` seconds."""
     deadline = time.monotonic() + patience
-    while left := processes_of(session):
+    while remaining := processes_of(session):
         if time.monotonic() > deadline:
-            for process in left:
+            for process in remaining:
                 with suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
         time.sleep(0.1)
 
 
 class SessionSampler:
-    """Samples the processes of a session until it is told to stop.
+    """Samples the processes of a session until the `with` block ends.
 
     Args:
-        session: The session, which has the process id of its leader.
+        session: Id of the session, which is the process id of its leader.
         interval: Seconds between two samples.
     """
 
@@ -101,16 +101,16 @@ class SessionSampler:
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval):
-            at, found = time.time(), processes_of(self._session)
-            if found:
-                cpu, rss = sum(p.cpu for p in found), sum(p.rss for p in found)
-                self.samples.append(Sample(at, cpu, rss, _workers(found)))
+            now, processes = time.time(), processes_of(self._session)
+            if processes:
+                cpu, rss = sum(p.cpu for p in processes), sum(p.rss for p in processes)
+                self.samples.append(Sample(now, cpu, rss, _workers(processes)))
 
 
 def cpu_between(samples: Sequence[Sample], start: float, end: float) -> float:
     """Returns the CPU seconds spent between two moments, interpolated between samples."""
-    at, cpu = [s.at for s in samples], [s.cpu for s in samples]
-    return float(np.interp(end, at, cpu) - np.interp(start, at, cpu))
+    times, cpu = [s.at for s in samples], [s.cpu for s in samples]
+    return float(np.interp(end, times, cpu) - np.interp(start, times, cpu))
 
 
 def peak_rss_mb(samples: Sequence[Sample], end: float) -> float:
@@ -129,13 +129,13 @@ def worker_peaks_mb(samples: Sequence[Sample], end: float) -> dict[int, float]:
 
 
 def _workers(processes: Sequence[Process]) -> dict[int, int]:
-    """Python workers are forked by a daemon that names their module, and keep its command line."""
+    """Returns the peak memory of Python workers: children of a daemon with their module in its command line."""
     daemons = {p.pid for p in processes if "pyspark.worker" in _read(p.pid, "cmdline")}
     return {p.pid: _peak_rss(p) for p in processes if p.parent in daemons}
 
 
 def _peak_rss(process: Process) -> int:
-    """The kernel's own high-water mark misses nothing between two samples."""
+    """Returns the kernel's high-water mark, which misses no peak between two samples."""
     for line in _read(process.pid, "status").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -146,4 +146,4 @@ def _read(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
     except OSError:
-        return ""  # it ended in the meantime
+        return ""  # the process has ended

@@ -1,4 +1,4 @@
-"""The report: a Markdown table on the terminal, and JSON."""
+"""Prints the report as a Markdown table, and writes it as JSON."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,13 +24,13 @@ def to_json(results: Sequence[Result | Operation | Tick]) -> bytes:
 
 
 def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None:
-    """Writes the rows to a file; its folder is made."""
+    """Writes the rows to a file, and creates its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(to_json(results))
 
 
 def _short(peer: str) -> str:
-    """Returns the operator of Spark alone, where no other peer has a form of that name, and where it has its state."""
+    """Returns a peer's label with its backend, without `spark/` if no other peer has a form of the same name."""
     operator = peer.removeprefix("spark/")
     taken = any(other.endswith(f"/{operator}") for other in PEERS if other != peer)
     return with_backend(peer) if taken else with_backend(peer).removeprefix("spark/")
@@ -41,23 +41,23 @@ HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "p", "check
 HEAD += ["freeze ms", "changes ms", "look ns", "peak MiB", "of RocksDB", "results", *RATIOS]
 TEXTS = HEAD[:4]
 WIDTH = 1_000
-"""Columns of the terminal that a table takes, wherever the output goes: a Markdown line must not be cut."""
+"""Width of a table in characters, wherever the output goes: a Markdown line must not be cut."""
 UNEVEN = 1.5
-"""So many times as long as beside another row, a look into memory has made a row too slow."""
+"""If the slowest memory access is more than 1.5 times the fastest one, rows cannot be compared."""
 
 
 def table(results: Sequence[Result]) -> Table:
-    """Returns the rows with their ratios to the peers in the same run; a row with wrong results has none.
+    """Returns the rows with their ratios to the peers in the same run; a row with wrong results has no ratio.
 
-    A column that says nothing of any row is left out.
+    Columns that are empty in all rows are omitted.
     """
     shown = Table(box=box.MARKDOWN)
     rows = [_cells(row, results) for row in results]
-    telling = [number for number in range(len(HEAD)) if any(cells[number] for cells in rows)]
-    for number in telling:
+    filled = [number for number in range(len(HEAD)) if any(cells[number] for cells in rows)]
+    for number in filled:
         shown.add_column(HEAD[number], justify="left" if HEAD[number] in TEXTS else "right", no_wrap=True)
     for cells in rows:
-        shown.add_row(*(cells[number] for number in telling))
+        shown.add_row(*(cells[number] for number in filled))
     return shown
 
 
@@ -85,20 +85,20 @@ def _cells(row: Result, results: Sequence[Result]) -> list[str]:
 
 
 def show(results: Sequence[Result], console: Console) -> None:
-    """Prints the table as Markdown, and whether the machine was uneven; consoles below `WIDTH` cut it."""
+    """Prints the table as Markdown, and a warning if the machine was uneven; consoles narrower than `WIDTH` cut it."""
     console.print(table(results), highlight=False)
     looks = [row.look_ns for row in results if row.look_ns is not None]
     if looks and max(looks) > UNEVEN * min(looks):
         console.print(
-            f"The machine was uneven: a look into memory took {min(looks):,.0f} ns beside one row and "
-            f"{max(looks):,.0f} beside another (look ns). Compare rows that are alike there, or run it again.",
+            f"The machine was uneven: a memory access took {min(looks):,.0f} ns around one row and "
+            f"{max(looks):,.0f} ns around another (look ns). Compare rows with similar values, or run it again.",
             highlight=False,
             soft_wrap=True,
         )
 
 
 def show_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
-    """Prints each threshold on a line, with what was measured."""
+    """Prints each threshold on a line, with the measured figure."""
     for verdict in verdicts:
         mark = "reached" if verdict.reached else "open" if verdict.measured is None else "NOT REACHED"
         measured = "" if verdict.measured is None else f" (measured {verdict.measured:,.2f})"
@@ -107,14 +107,14 @@ def show_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
 
 
 def show_unmeasured(verdicts: Sequence[Verdict], console: Console) -> None:
-    """Prints a table of the thresholds that were not measured, and of the rows that were missing; none without such."""
-    found = unmeasured(verdicts)
-    if not found:
+    """Prints a table of the thresholds that were not measured, with their missing rows; nothing if there are none."""
+    open_verdicts = unmeasured(verdicts)
+    if not open_verdicts:
         return
     shown = Table(box=box.MARKDOWN)
-    shown.add_column(f"not measured: {len(found)} of {len(verdicts)} thresholds", no_wrap=True)
+    shown.add_column(f"not measured: {len(open_verdicts)} of {len(verdicts)} thresholds", no_wrap=True)
     shown.add_column("no row of", no_wrap=True)
-    for verdict in found:
+    for verdict in open_verdicts:
         shown.add_row(verdict.name, ", ".join(verdict.missing))
     console.print(shown, highlight=False)
 

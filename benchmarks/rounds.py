@@ -1,4 +1,4 @@
-"""Runs the cases of a workload in rounds: engines take turns, and what fails is told and left out."""
+"""Runs the cases of a workload in rounds: engines take turns; failures are reported, and have no row."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -21,14 +21,14 @@ def run_rounds(
     tell: Callable[[str], None],
     name: Callable[[Case], str],
 ) -> Report:
-    """Runs every case of every round, and returns one row per case: of several rounds their middle.
+    """Runs every case of every round, and returns one row per case: the middle of several rounds.
 
     Args:
-        rounds: How many.
+        rounds: Number of rounds.
         cases: Yields the cases of a round, in the same order each time.
-        judged: Makes a row of a run, its results compared with what is right.
-        tell: Is told what goes on.
-        name: What a case is called; no two cases of a round have one name.
+        judged: Returns the row of a run, with its results compared with the truth.
+        tell: Called with lines of progress.
+        name: Returns the name of a case, which is unique within a round.
     """
     rows: dict[str, list[Result]] = {}
     failures: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs cases, each in a process of its own, watches them, and turns what it saw into rows of the report."""
+"""Runs each case in a separate process, samples its CPU and memory, and computes the rows of the report."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ class EngineFailedError(Exception):
 
 
 class Run(NamedTuple):
-    """What was seen of one case: ends of epochs, processes, what it arrived at, its tasks' other work, the machine."""
+    """The measurements of one case: ends of epochs, samples, final results, other work of tasks, memory speed."""
 
     case: Case
     ends: list[float]
@@ -40,7 +40,7 @@ class Run(NamedTuple):
 
 
 def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
-    """Runs a case in a fresh process, with a JVM and Python workers of its own.
+    """Runs a case in a new process, with its own JVM and Python workers.
 
     Raises:
         EngineFailedError: The process ended with an error, or did not end in time.
@@ -52,19 +52,19 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
     ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
     task_ms = msgspec.json.decode((work / TASKS).read_bytes(), type=dict[str, list[float]])
     final = {path.stem: pq.read_table(path) for path in sorted((work / FINAL).iterdir())}
-    shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
+    shutil.rmtree(work)  # these grow to gigabytes; a failed case keeps its folder for inspection
     return Run(case, ends, samples, final, task_ms, slowest)
 
 
 def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = TIMEOUT_SECONDS) -> list[Sample]:
-    """Runs a module in a fresh process that leads a session of its own, and watches it.
+    """Runs a module in a new process that leads its own session, and samples this session.
 
     Args:
-        module: Is given the path of a file with the case.
-        case: JSON.
-        work: Folder for the case and whatever the process writes; it is made.
-        name: For the error.
-        timeout: Seconds that it may take.
+        module: The module; it gets the path of a file with the case.
+        case: The case as JSON.
+        work: Folder for the case and the output of the process; it is created.
+        name: Name for the error message.
+        timeout: The longest time that it may take, in seconds.
 
     Raises:
         EngineFailedError: The process ended with an error, or did not end in time.
@@ -75,7 +75,7 @@ def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = 
     environment = {
         **os.environ,
         "PYTHONPATH": search_path,  # Python workers import the engines too
-        "PYSPARK_PYTHON": sys.executable,  # transformWithState starts one that does not heed spark.pyspark.python
+        "PYSPARK_PYTHON": sys.executable,  # transformWithState starts one that ignores spark.pyspark.python
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
     }
     command = [sys.executable, "-m", module, str(work / "case.json")]
@@ -89,7 +89,7 @@ def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = 
         finally:
             process.kill()
             process.wait()
-            end_session(process.pid)  # the JVM tidies up after its driver; the next engine is not to be disturbed
+            end_session(process.pid)  # the JVM still cleans up, which must not disturb the next engine
     if status != 0:
         last = (work / "log.txt").read_text(errors="replace").splitlines()[-25:]
         raise EngineFailedError(f"{name} ended with status {status}:\n" + "\n".join(last))
@@ -100,9 +100,9 @@ def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float],
     """Returns the row of the report for one run.
 
     Args:
-        run: What was seen.
-        truth: What is right.
-        peak: Measures memory up to the end of the last epoch, in MiB.
+        run: The measurements.
+        truth: The expected results.
+        peak: Computes the peak memory up to the end of the last epoch, in MiB.
     """
     case, steady = run.case, steady_part(run.ends)
     engine, records = CONTENDERS[case.engine], case.records * steady.epochs // case.epochs
@@ -133,7 +133,7 @@ def _steady_median(times: Sequence[float] | None, epochs: int) -> float | None:
 
 
 def middle(results: Sequence[Result]) -> Result:
-    """Returns one row for several rounds of one case: medians of speed and CPU, the worst of the rest."""
+    """Returns one row for several rounds of one case: medians of speed and CPU, the worst of all else."""
     return msgspec.structs.replace(
         results[0],
         records_per_second=median(r.records_per_second for r in results),

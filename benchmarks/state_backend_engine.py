@@ -1,4 +1,4 @@
-"""Heap and RocksDB without Spark around them: what an epoch costs that touches a fixed number of many keys."""
+"""Runs heap and RocksDB without Spark: the cost of an epoch that touches a fixed number of keys."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ USER_KEYS = 8
 _PIECE = 100_000
 
 FAR = 1 << 40
-"""A time that no epoch reaches: timers are registered, and fire when all are read back."""
+"""A time that no epoch reaches: registered timers fire only when all state is read back."""
 
 
 def _with_ttl() -> StateDescriptor:
@@ -56,7 +56,7 @@ DESCRIPTORS: dict[str, StateDescriptor] = {
 
 
 def run(case: Case) -> Outcome:
-    """Loads a row for each key, lets each epoch touch its keys, and reads everything back."""
+    """Loads one row per key, runs epochs that touch their keys, and reads everything back."""
     shape, _, store = case.engine.partition("/")
     if store == "dict":
         return run_dict(case)
@@ -92,7 +92,7 @@ def run(case: Case) -> Outcome:
 
 
 def run_dict(case: Case) -> Outcome:
-    """The same touches of a bare dict: what memory alone makes of more keys."""
+    """Runs the same accesses on a plain dict, which shows how memory alone slows down with more keys."""
     state = dict(zip(np.arange(case.keys).tolist(), np.ones(case.keys, np.int64).tolist(), strict=True))
     ends = []
     for epoch in range(case.epochs):
@@ -105,7 +105,7 @@ def run_dict(case: Case) -> Outcome:
 
 
 def outcome(case: Case, ends: list[float], totals: list[int]) -> Outcome:
-    """Returns when the epochs ended, and what every key has."""
+    """Returns the ends of the epochs, and the total of every key."""
     return Outcome(ends, _totals(case, pa.array(totals, pa.int64())))
 
 
@@ -114,13 +114,13 @@ def _totals(case: Case, totals: Any) -> Tables:
 
 
 def timer_toucher(timers: Any, context: KeyContext, epoch: int) -> Callable[[Any], None]:
-    """Returns what an epoch does under each of its keys."""
-    register, at = timers.registering(context), FAR + epoch
-    return lambda _: register(at)
+    """Returns the function that an epoch calls for each of its keys, for timers."""
+    register, due_ms = timers.registering(context), FAR + epoch
+    return lambda _: register(due_ms)
 
 
 def fired(timers: Any, keys: int) -> list[int]:
-    """Lets all timers fire, and returns how many each key had."""
+    """Fires all timers, and returns the number of timers of each key."""
     counts = [0] * keys
     for _, key in timers.due(FAR << 1):
         counts[key] += 1
@@ -128,7 +128,7 @@ def fired(timers: Any, keys: int) -> list[int]:
 
 
 def settings(store: str, work: Path) -> StateBackend:
-    """Returns what a job's author would write."""
+    """Returns the state backend as a job's author would write it."""
     if store == "heap":
         return HashMapStateBackend()
     backend = EmbeddedRocksDBStateBackend()
@@ -137,19 +137,19 @@ def settings(store: str, work: Path) -> StateBackend:
 
 
 def touched(case: Case, epoch: int) -> "np.ndarray[Any, Any]":
-    """Returns the keys of an epoch, each once: as many as it has records, spread over all keys, each epoch others."""
+    """Returns the keys of an epoch, one per record, each once: spread over all keys, different in each epoch."""
     return spread(case.keys, case.epoch_records, epoch)
 
 
 def spread(keys: int, count: int, epoch: int) -> "np.ndarray[Any, Any]":
-    """Returns so many of the keys from 0, each once, spread over all of them, and others in each epoch."""
+    """Returns `count` of the keys from 0 to `keys - 1`, each once: spread over all, different in each epoch."""
     return (np.arange(epoch * count, (epoch + 1) * count) * 2_654_435_761) % keys
 
 
 def truth(case: Case) -> Tables:
-    """Returns what each key's values add up to: 1 from the load, and with each touch the epoch's number plus 1.
+    """Returns the expected total of each key: 1 from the load, and for each touch the epoch's number plus 1.
 
-    Of timers it is their number: 1 from the load, and 1 with each epoch that touches the key.
+    For timers the total is their number: 1 from the load, and 1 for each epoch that touches the key.
     """
     totals = np.ones(case.keys, np.int64)
     for epoch in range(case.epochs):
@@ -161,7 +161,7 @@ def truth(case: Case) -> Tables:
 
 
 def in_batches(keys: Any, backend: KeyedStateBackend, context: KeyContext, visit: Callable[[Any], None]) -> None:
-    """Makes key after key current, as an operator does with its batches of records."""
+    """Visits key after key as the current key, as an operator does with its batches of records."""
     for start in range(0, len(keys), BATCH):
         batch = keys[start : start + BATCH].tolist()
         backend.prefetch(batch)
@@ -171,7 +171,7 @@ def in_batches(keys: Any, backend: KeyedStateBackend, context: KeyContext, visit
 
 
 def toucher(shape: str, state: Any, epoch: int) -> Callable[[Any], None]:
-    """Returns what an epoch does under each of its keys."""
+    """Returns the function that an epoch calls for each of its keys."""
     user_key, more = epoch % USER_KEYS, epoch + 1
     if shape in ("value", "ttl"):
         return lambda _: state.update((state.value() or 0) + more)
@@ -181,14 +181,14 @@ def toucher(shape: str, state: Any, epoch: int) -> Callable[[Any], None]:
 
 
 def total(shape: str, state: Any) -> int:
-    """Returns the sum of what the current key has."""
+    """Returns the sum of the values of the current key."""
     if shape in ("value", "ttl"):
         return int(state.value() or 0)
     return sum(state.values() if shape == "map" else state.get())
 
 
 def first_rows(schema: StateSchema, codec: KeyCodec, keys: int) -> Iterator[pa.Table]:
-    """Yields one log row for each key, by key group, as a base fold of the log would."""
+    """Yields one log row for each key, by key group, as the base of a log does."""
     columns = log_schema(schema, ddl_to_arrow)
     op = Op.APPEND if schema.shape == "list" else Op.PUT
     sorted_keys = by_key_group(codec, keys)
@@ -208,7 +208,7 @@ def first_rows(schema: StateSchema, codec: KeyCodec, keys: int) -> Iterator[pa.T
 
 
 def by_key_group(codec: KeyCodec, keys: int) -> Any:
-    """Returns the keys as state tables, and databases, have them."""
+    """Returns the keys sorted by key group, as in state tables and databases."""
     groups = np.concatenate([_key_groups(codec, np.arange(n, min(keys, n + _PIECE))) for n in range(0, keys, _PIECE)])
     return np.argsort(groups, kind="stable")
 

@@ -1,4 +1,4 @@
-"""Workload `state_backends`: heap against RocksDB, by shape of state and number of keys; each epoch touches as many."""
+"""Workload `state_backends`: heap against RocksDB, by shape of state and number of keys."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from benchmarks.state_backend_engine import truth
 
 EPOCHS = 10
 TOUCHED = 20_000
-"""Keys that an epoch touches, once each; fewer where there are fewer, and then also with the most keys."""
+"""Number of keys that an epoch touches, once each; with fewer keys fewer, and then also with the most keys."""
 SHAPES = ("value", "ttl", "map", "list", "timers")
 BACKENDS = ("heap", "rocksdb")
 
@@ -25,7 +25,7 @@ def measure(
 ) -> Report:
     """Runs each shape at each number of keys, backend after backend, and returns one row per case.
 
-    The bare dict goes with `value`, whichever backends are asked for.
+    The plain dict runs with `value`, for any choice of backends.
     """
     return run_rounds(
         rounds,
@@ -58,10 +58,10 @@ def cases(folder: Path, keys: Sequence[int], shapes: Sequence[str], backends: Se
 
 
 def loads(keys: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns numbers of keys, and how many of them an epoch touches.
+    """Returns pairs: a number of keys, and the number of them that an epoch touches.
 
-    What is compared touches as many, each of them once: a second touch within an epoch finds what the first one left in
-    memory, at any size. So sizes below `TOUCHED` are beside the largest one once more, with as many as the fewest have.
+    Compared cases touch the same number of keys, each once: a second touch in an epoch would find its key in memory, at
+    any size. So sizes below `TOUCHED`, and again the largest size, run with epochs that touch the smallest size.
     """
     large, fewest = [count for count in keys if count >= TOUCHED], min(keys)
     if fewest >= TOUCHED:

@@ -1,8 +1,9 @@
 """Workloads `small_epochs` and `large_epochs`: epochs must cost what they change, over a state of any size.
 
-Both are the running count: first every key once, in epochs of up to a million records, then the epochs that are
-measured. Small ones draw their records over all keys, so none is more at hand than another. Large ones touch ten
-thousand keys, spread over all of them and others in each epoch: what a record costs more is the size of the state.
+Both are the running count: first every key once, in epochs of up to a million records, then the measured epochs. Small
+epochs draw their records from all keys, so that no key is more likely to be cached than another. Large epochs touch ten
+thousand keys, spread over all keys and different in each epoch. A higher cost per record is then due to the size of the
+state.
 """
 
 import math
@@ -23,19 +24,19 @@ from benchmarks.steady import WARM_UP
 from benchmarks.streams import PARALLELISM, judged
 
 LOADED = 1_000_000
-"""Keys that one of the first epochs brings, at most."""
+"""The most keys that one of the first epochs creates."""
 
 
 class Epochs(NamedTuple):
-    """A workload.
+    """A workload over states of several sizes.
 
     Attributes:
         workload: Its name.
-        about: What it does, in a line.
-        records: Of an epoch that is measured.
-        least: How many epochs there are, those that bring keys among them; more over the largest states.
-        touched: Keys of an epoch that is measured; None if it may have any.
-        engines: What it compares by default.
+        about: What it does, in one line.
+        records: Number of records of a measured epoch.
+        least: Least number of epochs, including those that create keys; the largest states have more.
+        touched: Number of keys that a measured epoch touches; None if it draws from all keys.
+        engines: The engines that it compares by default.
     """
 
     workload: str
@@ -46,7 +47,7 @@ class Epochs(NamedTuple):
     engines: tuple[str, ...]
 
     def over(self, keys: int) -> int:
-        """Returns how many epochs there are over so many keys, so that those that bring them are warm-up."""
+        """Returns the number of epochs for a number of keys; epochs that create keys are part of the warm-up."""
         return max(self.least, math.ceil(loading(keys) / WARM_UP))
 
 
@@ -87,7 +88,7 @@ def measure(
 
 
 def row(epochs: Epochs, run: Run) -> Result:
-    """Returns the row of a run, as it is of a running count, but for its name and the number of its records."""
+    """Returns the row of a run: that of a running count, with this workload's name and the actual number of records."""
     case = run.case
     records = case.keys + (case.epochs - loading(case.keys)) * epochs.records
     return msgspec.structs.replace(judged(run), workload=epochs.workload, records=records)
@@ -96,7 +97,7 @@ def row(epochs: Epochs, run: Run) -> Result:
 def cases(
     epochs: Epochs, folder: Path, keys: Sequence[int], engines: Sequence[str], round_number: int
 ) -> Iterator[Case]:
-    """Yields the cases of one round with their input files written."""
+    """Writes the input files of one round, and yields its cases."""
     for count in keys:
         inputs = folder / "inputs" / str(count)
         if not inputs.exists():
@@ -118,7 +119,7 @@ def cases(
 
 
 def key_numbers(epochs: Epochs, keys: int) -> Iterator[Longs]:
-    """Yields the keys of each epoch: all of them once, then some of them."""
+    """Yields the keys of each epoch: first epochs with every key once, then the measured epochs."""
     random = np.random.default_rng(SEED)
     yield from np.array_split(random.permutation(keys), loading(keys))
     for epoch in range(epochs.over(keys) - loading(keys)):
@@ -127,5 +128,5 @@ def key_numbers(epochs: Epochs, keys: int) -> Iterator[Longs]:
 
 
 def loading(keys: int) -> int:
-    """Returns how many of the first epochs bring the keys."""
+    """Returns the number of first epochs that create the keys."""
     return math.ceil(keys / LOADED)

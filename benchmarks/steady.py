@@ -1,8 +1,8 @@
 """Which part of a run counts.
 
-The first fifth of the epochs, rounded up, is warm-up: compilers and caches settle, and most keys come into being. The
-steady part begins when the last warm-up epoch has ended and ends with the last epoch, so that what an engine does
-*between* epochs (planning, commits of logs) counts too.
+The first fifth of the epochs, rounded up, is warm-up: compilers and caches settle, and most keys are created. The
+steady part begins at the end of the last warm-up epoch and ends with the last epoch. So the work of an engine *between*
+epochs (planning, commits of logs) counts too.
 """
 
 import math
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 WARM_UP = 0.2
 MIN_EPOCHS = 5
-"""With fewer epochs there is no steady part to speak of."""
+"""Fewer epochs have no meaningful steady part."""
 LEAST_EPOCHS = 20
-"""A short data set is replayed until it fills so many: a JVM compiles most in the first ten epochs of a million."""
+"""A short data set is replayed to this number: a JVM compiles most in the first ten epochs of a million records."""
 
 LONG_ENOUGH = 60
-"""So many of an engine that gets through a million records in half a second: after 20 a JVM still compiles for it."""
+"""Epochs for engines that read a million records in half a second: after 20 epochs their JVM still compiles."""
 
 
 class SteadyPart(NamedTuple):
@@ -29,20 +29,20 @@ class SteadyPart(NamedTuple):
 
 
 def warm_up_epochs(epochs: int) -> int:
-    """Returns how many of the first epochs do not count."""
+    """Returns the number of first epochs that do not count."""
     return math.ceil(WARM_UP * epochs)
 
 
 def epochs_for(records: int, epoch_records: int, least: int = LEAST_EPOCHS) -> int:
-    """Returns how many epochs a data set gives; at least `least`, and never below `MIN_EPOCHS`: it is replayed."""
+    """Returns the number of epochs of a data set, replayed to at least `least` and `MIN_EPOCHS` epochs."""
     return max(MIN_EPOCHS, least, math.ceil(records / epoch_records))
 
 
 def longer(least: int) -> int:
-    """Returns how many epochs there are at least of such an engine; a run that was told to be short stays so.
+    """Returns the least number of epochs of a fast engine; a run with fewer than 20 epochs keeps its number.
 
     Args:
-        least: How many there are at least of the others.
+        least: The least number of epochs of other engines.
     """
     return least if least < LEAST_EPOCHS else max(least, LONG_ENOUGH)
 

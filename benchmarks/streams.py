@@ -1,4 +1,4 @@
-"""Workloads that are streams: each engine reads the same files, epoch by epoch or as one long stream."""
+"""Runs streaming workloads: each engine reads the same files, epoch by epoch or as one long stream."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -19,17 +19,17 @@ PARALLELISM = 2
 
 
 class Plan(NamedTuple):
-    """What is run.
+    """What to run.
 
     Attributes:
         workload: A name in `WORKLOADS`.
         engines: Names in `ENGINES`.
-        records: Size of the data set; replayed when that gives too few epochs.
-        keys: Number of keys it is drawn from.
+        records: Size of the data set; it is replayed if it has too few epochs.
+        keys: Number of distinct keys in the data set.
         epochs: Sizes of epochs, in records.
         key_types: `int`, `string`.
-        least_epochs: How many epochs there are at least.
-        slow_epochs: How many epochs a slow engine reads; the others read all.
+        least_epochs: The least number of epochs.
+        slow_epochs: Number of epochs that a slow engine reads; the others read all.
         rounds: How often each case is run; the report has the median.
     """
 
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
 
 
 def at_hand(workload: Workload) -> list[str]:
-    """Returns the engines that can run a workload here; `make flink` gets the others."""
+    """Returns the installed engines that can run a workload; `make flink` installs the others."""
     return [name for name in workload.engines if ENGINES[name].engine != "flink" or FLINK_PYTHON.exists()]
 
 
@@ -61,13 +61,13 @@ def measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:
 
 
 def judged(run: Run) -> Result:
-    """Returns the row of a run, its results compared with the truth."""
+    """Returns the row of a run, with its results compared with the truth."""
     settled = WORKLOADS[run.case.workload].settled
     return result_of(run._replace(final=settled(run.final, run.case)), truth(run.case))
 
 
 def truth(case: Case) -> Tables:
-    """Returns what an engine has to arrive at, or what its rows have to come to."""
+    """Returns the expected final results of an engine, or the expected sums of its rows."""
     inputs = Path(case.inputs)
     if case.engine == PASS_THROUGH:
         return {PASS_THROUGH: records_truth(inputs)}
@@ -82,7 +82,7 @@ def _truth(workload: str, inputs: Path, keys: int) -> Tables:
 
 
 def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
-    """Yields the cases of one round with their input files written; engines take turns."""
+    """Writes the input files of one round and yields its cases; engines take turns."""
     for key_type in plan.key_types:
         for epoch_records in plan.epochs:
             counts = {one: epochs_of(one, epoch_records, plan) for one in plan.engines}
@@ -120,20 +120,20 @@ def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
 
 
 def epochs_of(engine: str, epoch_records: int, plan: Plan) -> int:
-    """Returns how many epochs of so many records an engine reads: a slow one few, a fast one more than the others."""
+    """Returns the number of epochs that an engine reads: a slow one few, a fast one more than the others."""
     least = longer(plan.least_epochs) if engine in WORKLOADS[plan.workload].fast else plan.least_epochs
     epochs = epochs_for(plan.records, epoch_records, least)
     return min(epochs, plan.slow_epochs) if ENGINES[engine].slow else epochs
 
 
 def most_of(engine: str, records: int) -> int | None:
-    """Returns how many records an engine reads of so many, where it does not read them all."""
+    """Returns the number of records that an engine reads; None if it reads all of them."""
     most = ENGINES[engine].most_records
     return None if most is None or most >= records else most
 
 
 def part_for(inputs: Path, epochs: int, count: int, most: int | None) -> Path:
-    """Returns a folder with the first of all epochs, or the first records alone; it is made where it is not there."""
+    """Returns a folder with only the first epochs, or only the first records; creates it if it does not exist."""
     part = inputs if count == epochs else inputs.with_name(f"{inputs.name}-first-{count}")
     part = first_epochs(inputs, part, count * PARALLELISM)
     return part if most is None else first_records(part, inputs.with_name(f"{inputs.name}-records-{most}"), most)

@@ -1,4 +1,4 @@
-"""Whether a run reaches what the files of thresholds ask for."""
+"""Checks a run against the files of thresholds."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ FILES = tuple(Path(__file__).parent / name for name in (*_NAMES, "nexmark/thresh
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One engine must be so many times as fast as another; with `keys`, only at that number of keys."""
+    """One engine must be at least `at_least` times as fast as another; with `keys`, only at that number of keys."""
 
     workload: str
     key_types: list[str]
@@ -28,7 +28,7 @@ class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A figure of an engine must not be larger."""
+    """A figure of an engine must be at most `at_most`."""
 
     workload: str
     of: str
@@ -37,7 +37,7 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An engine may need so many times the memory that RocksDB may use, beyond what another one needs without state."""
+    """Limits the memory of an engine beyond that of an engine without state, as a multiple of RocksDB's limit."""
 
     workload: str
     of: str
@@ -46,9 +46,10 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Growth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A record may cost an engine only so many times more with more keys; with `beyond`, than it costs that one more.
+    """Limits how much more a record costs an engine with many keys than with few keys.
 
-    The other one does nothing but look up. Compared are epochs of one size; of several sizes the worst one counts.
+    With `beyond`, the growth is divided by that of another engine, which only looks up keys. Epochs of one size are
+    compared; the worst of several sizes counts.
     """
 
     workload: str
@@ -60,7 +61,7 @@ class Growth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the files."""
+    """The thresholds of all files."""
 
     ratio: list[Ratio] = []
     limit: list[Limit] = []
@@ -76,7 +77,7 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
     """Reads the thresholds of all files.
 
     Raises:
-        msgspec.ValidationError: A file holds something else.
+        msgspec.ValidationError: A file has other contents.
     """
     files = [msgspec.toml.decode(path.read_bytes(), type=Thresholds) for path in paths]
     kinds = Thresholds.__struct_fields__
@@ -104,18 +105,18 @@ def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick]) -> 
 
 
 def passed(verdicts: Sequence[Verdict]) -> bool:
-    """Returns whether something was measured and all that was measured is reached."""
+    """Returns whether at least one threshold was measured, and all measured ones are reached."""
     measured = [verdict for verdict in verdicts if verdict.measured is not None]
     return bool(measured) and all(verdict.reached for verdict in measured)
 
 
 def unmeasured(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Returns those of thresholds whose figure the run did not give."""
+    """Returns the verdicts of thresholds that the run did not measure."""
     return [verdict for verdict in verdicts if verdict.measured is None]
 
 
 def ratio_to(result: Result, label: str, results: Sequence[Result]) -> float | None:
-    """Returns how many times as fast a row is as another engine's row of the same case, if there is one."""
+    """Returns the ratio of a row's speed to another engine's in the same case; None without such a row."""
     for other in results:
         if other.label == label and _case(other) == _case(result):
             return result.records_per_second / other.records_per_second
@@ -129,9 +130,9 @@ def _case(result: Result) -> tuple[str, str, int, int, int]:
 def _ratios(ratios: Sequence[Ratio], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
     for ratio in ratios:
         for key_type in ratio.key_types:
-            of_many = "" if ratio.keys is None else f"{ratio.keys:,} "
+            at_keys = "" if ratio.keys is None else f"{ratio.keys:,} "
             name = (
-                f"{ratio.workload}, {of_many}{key_type} keys, epochs of {ratio.epoch_records:,}: "
+                f"{ratio.workload}, {at_keys}{key_type} keys, epochs of {ratio.epoch_records:,}: "
                 f"{with_backend(ratio.of)} at least {ratio.at_least:g} times {with_backend(ratio.to)}"
             )
             rows = [r for r in results if (r.workload, r.key_type, r.epoch_records) == _where(ratio, key_type)]
@@ -188,9 +189,9 @@ def _growths(growths: Sequence[Growth], results: Sequence[Result]) -> Iterator[t
         sizes = (growth.few, growth.many)
         rows = [r for r in results if r.workload == growth.workload and r.label in labels and r.keys in sizes]
         measured = max(filter(None, (_grown(growth, labels, rows, size) for size in _epoch_sizes(rows))), default=None)
-        there = {(row.label, row.keys) for row in rows}
+        measured_cases = {(row.label, row.keys) for row in rows}
         needed = [(label, keys) for label in labels for keys in sizes]
-        missing = tuple(f"{label} with {keys:,} keys" for label, keys in needed if (label, keys) not in there)
+        missing = tuple(f"{label} with {keys:,} keys" for label, keys in needed if (label, keys) not in measured_cases)
         yield (
             growth.workload,
             _verdict(name, measured, measured is not None and measured <= growth.at_most, rows, missing),
@@ -202,12 +203,12 @@ def _epoch_sizes(rows: Sequence[Result]) -> list[int]:
 
 
 def _grown(growth: Growth, labels: Sequence[str], rows: Sequence[Result], epoch_records: int) -> float | None:
-    """Returns how many times as much a record costs with more keys, in epochs of one size."""
+    """Returns the ratio of a record's cost with many keys to that with few keys, in epochs of one size."""
     costs = {(r.label, r.keys): 1 / r.records_per_second for r in rows if r.epoch_records == epoch_records}
     if len(costs) < 2 * len(labels):
         return None
-    own, *other = (costs[label, growth.many] / costs[label, growth.few] for label in labels)
-    return own / other[0] if other else own
+    ratio, *other = (costs[label, growth.many] / costs[label, growth.few] for label in labels)
+    return ratio / other[0] if other else ratio
 
 
 def _without(rows: Sequence[Result], labels: Sequence[str]) -> tuple[str, ...]:

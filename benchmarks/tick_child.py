@@ -1,4 +1,4 @@
-"""The process of `dagster_ticks`: `python -m benchmarks.tick_child <case.json>`."""
+"""Runs `dagster_ticks` in its own process: `python -m benchmarks.tick_child <case.json>`."""
 
 import os
 import subprocess
@@ -28,10 +28,10 @@ sys.exit(bool({name.split(".")[0] for name in sys.modules} & {"pyspark", "py4j"}
 
 
 class Ticks:
-    """Ticks of the reporter over one history, as the daemon makes them: the events are written, then the cursor.
+    """Runs ticks of the reporter over one history as the daemon does: the events are written, then the cursor.
 
     Args:
-        case: What to do.
+        case: The case.
     """
 
     def __init__(self, case: TickCase) -> None:
@@ -89,7 +89,7 @@ class Ticks:
         return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home)))
 
     def _tick(self, instance: dg.DagsterInstance) -> tuple[float, int]:
-        """Returns seconds and events of one tick of a new code server, which remembers nothing."""
+        """Returns seconds and events of one tick of a new code server, which has no cached state."""
         sensor = build_checkpoint_sensor(JOB)
         began = time.perf_counter()
         with dg.build_sensor_context(instance, resources={"state_store": self._store}) as context:
@@ -101,8 +101,8 @@ class Ticks:
 
     def _newest(self, instance: dg.DagsterInstance) -> tuple[object, object]:
         event = instance.get_latest_materialization_event(checkpoint_key(JOB))
-        found = event.asset_materialization.metadata if event is not None and event.asset_materialization else {}
-        return found["checkpoint_id"].value, found["skipped_checkpoints"].value
+        metadata = event.asset_materialization.metadata if event is not None and event.asset_materialization else {}
+        return metadata["checkpoint_id"].value, metadata["skipped_checkpoints"].value
 
     def _row(self, form: Form, seconds: list[float], events: list[int], right: bool) -> Tick:
         return Tick(

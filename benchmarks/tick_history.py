@@ -1,4 +1,4 @@
-"""A job with many checkpoints, written at once: what Dagster's reporter finds after weeks."""
+"""Writes the history of a job with many checkpoints at once, as Dagster's reporter finds it after weeks."""
 
 from pathlib import Path
 
@@ -15,16 +15,16 @@ from state_engine.testing.jobs import JobBuilder
 
 JOB = "flights"
 TIME_MS = 60_000
-"""Between two checkpoints."""
+"""Time between two checkpoints."""
 
 
 class TickHistory:
-    """The job; `write` makes its history, `publish` one checkpoint more by the publisher.
+    """The job: `write` writes its history, `publish` publishes one more checkpoint.
 
     Args:
-        root: Of the storage.
-        states: How many states it has.
-        keys: Keys of each.
+        root: Root of the storage.
+        states: Number of states of the job.
+        keys: Number of keys of each state.
     """
 
     def __init__(self, root: Path, states: int, keys: int) -> None:
@@ -37,7 +37,7 @@ class TickHistory:
         self._newest = 0
 
     def write(self, checkpoints: int) -> None:
-        """Writes rows and Delta log of so many completed checkpoints, a commit each, and one more by the publisher."""
+        """Writes rows and Delta log of completed checkpoints, one commit each; the publisher then adds one more."""
         row = CheckpointRow(
             id="0", kind="checkpoint", status="completed", type="INCREMENTAL", generation=1, epoch=0, manifest="",
             triggered_at=0, completed_at=0, duration_ms=100,
@@ -45,15 +45,15 @@ class TickHistory:
         table = self.root / JOB / CHECKPOINTS
         ensure_table(str(table), SCHEMA, STATE_TABLE_PROPERTIES)
         for number in range(1, checkpoints + 1):
-            at = 1_700_000_000_000 + number * TIME_MS
+            time_ms = 1_700_000_000_000 + number * TIME_MS
             one = replace(row, id=str(number), checkpoint_id=number, epoch=number, manifest=f"{number:064x}")
-            _commit(table, number, replace(one, triggered_at=at, completed_at=at))
+            _commit(table, number, replace(one, triggered_at=time_ms, completed_at=time_ms))
         DeltaTable(str(table)).create_checkpoint()
         self._newest = checkpoints
         self.publish()
 
     def publish(self) -> int:
-        """Publishes one checkpoint more, and returns its id."""
+        """Publishes one more checkpoint, and returns its id."""
         self._newest += 1
         rows = [put(key, self._newest) for key in self._keys]
         sealed = self._job.epoch({("tally", name): rows for name in self._names}, checkpoint_id=self._newest)
@@ -63,7 +63,7 @@ class TickHistory:
 
 
 def _commit(table: Path, number: int, row: CheckpointRow) -> None:
-    """Writes one row and its entry of the log as delta-rs does, without its looks at the table, nor any fsync."""
+    """Writes one row and its log entry as delta-rs does, but without reading the table and without fsync."""
     name, data = encode_rows([row])
     (table / name).write_bytes(data)
     add = {

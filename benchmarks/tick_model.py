@@ -1,4 +1,4 @@
-"""The words of `dagster_ticks`: a case, the row that is reported, and what a row may be."""
+"""The data types of `dagster_ticks`: a case, the reported row, and its limits."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -12,13 +12,13 @@ Form = Literal["load", "history", "backlog", "idle"]
 
 
 class TickCase(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process of `DAGSTER_TICKS` does.
+    """The work of the process of `DAGSTER_TICKS`.
 
     Attributes:
-        checkpoints: Rows of `_checkpoints`.
-        states: States of the job.
-        keys: Keys of each of them.
-        events: Events of the checkpoint that Dagster's event log holds before.
+        checkpoints: Number of rows of `_checkpoints`.
+        states: Number of states of the job.
+        keys: Number of keys of each state.
+        events: Number of events of the previous checkpoint in Dagster's event log.
         rounds: How often each form is measured.
         work: Empty folder.
     """
@@ -36,15 +36,15 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: `DAGSTER_TICKS`.
-        form: `load`: the code location in a new process. `history`: a tick with one new checkpoint behind all others,
-            which are reported. `backlog`: a tick with nothing but new ones. `idle`: a tick without any.
-        checkpoints: Rows of `_checkpoints`.
-        states: States of the job.
+        form: `load`: the code location in a new process. `history`: a tick with one new checkpoint after all others,
+            which are reported. `backlog`: a tick with only new checkpoints. `idle`: a tick without a new one.
+        checkpoints: Number of rows of `_checkpoints`.
+        states: Number of states of the job.
         runs: How often it was measured.
-        median_seconds: Of all runs.
-        max_seconds: Of all runs.
-        events: That each tick wrote.
-        results_equal: What was reported is what there is; loading imported no Spark.
+        median_seconds: Median of all runs.
+        max_seconds: Maximum of all runs.
+        events: Number of events that a tick wrote; the maximum of all runs.
+        results_equal: Whether the reports are right; for `load`, whether loading imported no Spark.
     """
 
     workload: str = DAGSTER_TICKS

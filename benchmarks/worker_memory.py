@@ -1,9 +1,9 @@
-"""Workload `worker_memory`: what a Python worker weighs with much state.
+"""Workload `worker_memory`: the memory of a Python worker with a large state.
 
-On the heap, with a million keys of three numbers each, that is a figure of its own. In RocksDB, with fewer keys of half
-a KiB more, it is held against the memory that the backend may use. That limit covers block cache and write buffers; the
-interpreter, the records at hand and what an epoch changes come on top. `row/bare` weighs these: the same job, with as
-many epochs of as many records, over the keys of a single epoch.
+On the heap, with a million keys of three numbers each, this memory is a result in itself. In RocksDB, with fewer keys
+that have half a KiB more each, it is compared with the memory that the backend may use. That limit covers block cache
+and write buffers. The interpreter, the current records and the changes of an epoch need additional memory. `row/bare`
+measures it: the same job, with the same number of epochs and records, over the keys of a single epoch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +22,14 @@ from benchmarks.streams import PARALLELISM
 KEYS_PER_SUBTASK = 1_000_000
 KEYS = KEYS_PER_SUBTASK * PARALLELISM
 PASSES = 2
-"""Each key comes once per pass: the first makes the state, the second changes all of it."""
+"""Each key comes once per pass: the first pass creates the state, the second changes all of it."""
 BACKENDS = ("heap", "rocksdb")
 EPOCHS_PER_PASS = {"heap": 4, "rocksdb": 20}
-"""What an epoch changes is in memory with either backend; with RocksDB it is not to be most of what is measured."""
+"""Both backends keep the changes of an epoch in memory; with RocksDB they must not dominate the measurement."""
 WIDE_KEYS_SHARE = 5
-"""RocksDB has one key for so many on the heap; each has a text of `WIDTH` more, so that its state is the larger one."""
+"""RocksDB has a fifth of the heap's keys; each also has a text of `WIDTH` bytes, so that its state is larger."""
 MEMORY_MB = 32
-"""A third of what 200,000 keys of half a KiB take."""
+"""A third of the size of 200,000 keys with half a KiB each."""
 
 
 def measure(
@@ -39,14 +39,14 @@ def measure(
     backends: Sequence[str] = BACKENDS,
     memory_mb: int = MEMORY_MB,
 ) -> Report:
-    """Runs Lakestate on `keys` keys at parallelism 2 and reports the heaviest worker of each case.
+    """Runs Lakestate on `keys` keys at parallelism 2, and reports the largest worker of each case.
 
     Workers rotate between subtasks, so a worker may have held the state of each of them at some time.
 
     Args:
-        folder: Where inputs and state go.
-        tell: Is told what goes on.
-        keys: Number of keys on the heap, all subtasks together; RocksDB has a fifth.
+        folder: Folder for inputs and state.
+        tell: Called with lines of progress.
+        keys: Number of keys on the heap, all subtasks together; RocksDB gets a fifth.
         backends: Names in `BACKENDS`.
         memory_mb: Limit of RocksDB's memory in one worker, in MiB.
     """
@@ -67,7 +67,7 @@ def measure(
 
 
 def cases(folder: Path, keys: int, backends: Sequence[str], memory_mb: int) -> Iterator[Case]:
-    """Writes the inputs of each case and gives it; RocksDB has two, of as many epochs of as many records."""
+    """Writes the inputs of each case, and yields it. RocksDB has two cases with equal numbers of epochs and records."""
     for backend in backends:
         epochs = EPOCHS_PER_PASS[backend] * PASSES
         if backend == "heap":
@@ -80,7 +80,7 @@ def cases(folder: Path, keys: int, backends: Sequence[str], memory_mb: int) -> I
 
 
 def truth_of(case: Case) -> Tables:
-    """Returns what the state has to be: the numbers of each key, and its text where it has one."""
+    """Returns the expected state: the numbers of each key, and its text if it has one."""
     truth = numbers_truth(Path(case.inputs))
     if case.memory_mb is None:
         return {"numbers": truth}
@@ -111,9 +111,9 @@ def heaviest_worker_mb(samples: Sequence[Sample], end: float) -> float:
     """Returns the largest memory of any Python worker, in MiB.
 
     Raises:
-        EngineFailedError: No worker was seen, which must not pass for a small one.
+        EngineFailedError: No worker was found, which must not count as a small one.
     """
     peaks = worker_peaks_mb(samples, end)
     if not peaks:
-        raise EngineFailedError("No Python worker was seen, so nothing is known of its memory.")
+        raise EngineFailedError("No Python worker was found, so its memory is unknown.")
     return max(peaks.values())

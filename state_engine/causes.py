@@ -1,7 +1,7 @@
-"""What a failure says of its cause: the one place that makes text of exceptions, keys, records and other values.
+"""Texts of the causes of failures: the only place that converts exceptions, keys, records and other values to text.
 
-Nothing here raises, whatever an exception or a value does when it is asked for its text. All text is bounded and can
-be encoded (`text`).
+Nothing here raises, whatever an exception or a value does when it is converted. All text is bounded and can be encoded
+(`text`).
 """
 
 import re
@@ -28,12 +28,12 @@ _shows: ContextVar[bool] = ContextVar("lakestate_shows_records", default=True)
 
 
 class WorkerEndsError(SystemExit):
-    """A worker process was told to end. Whatever runs in it ends, and nothing takes this for its own failure."""
+    """A worker process was told to end. All code in it ends, and no code treats this as its own failure."""
 
 
 @contextmanager
 def records_shown(shows: bool) -> Iterator[None]:
-    """Decides, for the block, whether text made here may hold keys, records and other values of the stream."""
+    """Decides, for the block, whether text made here may contain keys, records and other values of the stream."""
     before = _shows.get()
     _shows.set(shows)
     try:
@@ -43,7 +43,7 @@ def records_shown(shows: bool) -> Iterator[None]:
 
 
 def shows_records() -> bool:
-    """Says whether text made here may hold keys, records and other values of the stream."""
+    """Returns whether text made here may contain keys, records and other values of the stream."""
     return _shows.get()
 
 
@@ -61,11 +61,11 @@ def cause_line(error: BaseException, *data: object) -> str:
 
     Args:
         error: The exception.
-        data: What the code was working on: a key, a record, a batch. Where records are not to be shown, the message
-            has none of these values.
+        data: What the code was working on: a key, a record, a batch. If records must not be shown, the message contains
+            none of these values.
     """
-    said = without(message_of(error), *data)
-    return shorten(f"{_class_name(error)}: {said}" if said else _class_name(error), LONGEST_CAUSE)
+    message = without(message_of(error), *data)
+    return shorten(f"{_class_name(error)}: {message}" if message else _class_name(error), LONGEST_CAUSE)
 
 
 def trace_of(error: BaseException, frames: TracebackType | None = None, *data: object) -> str:
@@ -74,7 +74,7 @@ def trace_of(error: BaseException, frames: TracebackType | None = None, *data: o
     Args:
         error: The exception.
         frames: Where its traceback begins; all of it by default.
-        data: As of `cause_line`.
+        data: See `cause_line`.
     """
 
     def lines() -> list[str]:
@@ -84,12 +84,12 @@ def trace_of(error: BaseException, frames: TracebackType | None = None, *data: o
         return [*traceback.format_tb(frames or error.__traceback__), f"{_class_name(error)}: {message_of(error)}\n"]
 
     parts = _tried(lines, lambda _: _tried(frames_alone, lambda _: [_class_name(error)]))
-    told = (part if part.startswith("  File ") else shorten(without(part, *data), LONGEST_CAUSE) for part in parts)
-    return shorten("".join(map(plain, told)), LONGEST_TRACE)
+    texts = (part if part.startswith("  File ") else shorten(without(part, *data), LONGEST_CAUSE) for part in parts)
+    return shorten("".join(map(plain, texts)), LONGEST_TRACE)
 
 
 def report_of(error: BaseException) -> str:
-    """Returns all that a failure says to a person: class and message; of an error of ours message and remedy."""
+    """Returns the full report of a failure for a person: class and message; for our errors message and remedy."""
     if not isinstance(error, LakestateError):
         return cause_line(error)
     remedy = f" What to do: {error.action}" if error.action else ""
@@ -102,7 +102,7 @@ def sentence(text: str) -> str:
 
 
 def chained(error: BaseException) -> BaseException | None:
-    """Returns what a named error may have as its `__cause__`: tracebacks print the message of that."""
+    """Returns the `__cause__` for a named error; None if records must not be shown: tracebacks print its message."""
     return error if _shows.get() else None
 
 
@@ -112,7 +112,7 @@ def _repr(value: object) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Returns what an exception says, in full; of an error of ours without what to do about it."""
+    """Returns the full message of an exception; for our errors without the action."""
 
     def said() -> str:
         return plain(str.__str__(error.message if isinstance(error, LakestateError) else str(error)))
@@ -129,7 +129,7 @@ def _name(kind: type) -> str:
 
 
 def _tried(make: Callable[[], ResultT], otherwise: Callable[[str], ResultT]) -> ResultT:
-    """Returns what a call gives; if it raises, what `otherwise` makes of the name of the exception."""
+    """Returns the result of a call; if the call raises, the result of `otherwise` for the name of the exception."""
     try:
         return make()
     except WorkerEndsError:
@@ -142,14 +142,14 @@ def _tried(make: Callable[[], ResultT], otherwise: Callable[[str], ResultT]) -> 
 
 
 def without(text: str, *data: object) -> str:
-    """Returns a message without the values in `data`, where records are not to be shown."""
+    """Returns a message, without the values in `data` if records must not be shown."""
     if _shows.get():
         return text
-    found: set[str] = set()
-    _tried(lambda: _add_texts(found, list(data), 0), lambda _: None)
-    for value in sorted(found, key=len, reverse=True):
+    texts: set[str] = set()
+    _tried(lambda: _add_texts(texts, list(data), 0), lambda _: None)
+    for value in sorted(texts, key=len, reverse=True):
         if value in text:
-            # A short one, such as 7 or 'a', is hidden where it is a word of its own.
+            # A short value, such as 7 or 'a', is hidden only where it is a word of its own.
             whole = re.escape(value) if len(value) > 3 else rf"(?<!\w){re.escape(value)}(?!\w)"
             text = re.sub(whole, HIDDEN, text)
     return text
@@ -158,12 +158,12 @@ def without(text: str, *data: object) -> str:
 def _values_of(column: Any) -> Any:
     try:
         return column.to_pylist()
-    except (OverflowError, ValueError):  # a date that Python has not
+    except (OverflowError, ValueError):  # a date that Python cannot represent
         return column.cast("string").to_pylist()
 
 
 def _add_texts(found: set[str], value: Any, depth: int) -> None:
-    """Adds the ways in which a message may spell a value, or the values inside it."""
+    """Adds the forms in which a message may contain a value, or the values inside it."""
     if value is None or isinstance(value, bool) or depth > 20:
         return
     if isinstance(value, str):

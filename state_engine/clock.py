@@ -1,18 +1,18 @@
-"""Time and ids as ports, so that protocol code has neither of its own."""
+"""Ports for time and ids, so that protocol code has neither of its own."""
 
 import time
 import uuid
 from typing import Protocol
 
-# Goes on while the machine sleeps, where there is such a clock.
+# Continues while the machine sleeps, if the system has such a clock.
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """Processing time, and a time that only passes."""
+    """Processing time, and a time that only moves forward."""
 
     def now_ms(self) -> int:
-        """Returns milliseconds since the Unix epoch; it jumps when somebody sets the clock."""
+        """Returns milliseconds since the Unix epoch; it jumps when the clock is set."""
         ...
 
     def steady_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""Which floating-point numbers are one as keys: NaN equals NaN, and -0.0 equals 0.0, as in SQL.
+"""Decides which floating-point numbers are equal as keys: NaN equals NaN, and -0.0 equals 0.0, as in SQL.
 
 Spark groups, joins and partitions by the same rule (`NormalizeFloatingNumbers`). `serialization/equality.py` applies it
 to values of any type; columns are numbered by it (`api/keys.py`, `log/grouping.py`).
@@ -22,7 +22,7 @@ def one_float(value: Any) -> Any:
 def one_spelling(column: Any) -> Any:
     """Returns an Arrow array of floating-point numbers with one spelling of NaN, and of zero.
 
-    Arrow tells numbers apart by their bits where it makes dictionaries of them, also one NaN from another.
+    When Arrow makes dictionaries of numbers, it compares their bits, so that also one NaN differs from another.
     """
     column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0
     is_nan = pc.is_nan(column)

@@ -1,8 +1,8 @@
-"""Iterators over an author's code: none takes a StopIteration that the code raised for its own end.
+"""Iterators over an author's code: a StopIteration that the code raises does not end them silently.
 
-`next()` raises StopIteration where an iterator has no more. In a generator Python makes a RuntimeError of it; `map()`,
-`filter()`, `zip()` and what `itertools` has end instead, and whoever reads them does not see the values that are left.
-What is iterated here is therefore what an author returned, and no iterator of ours calls an author's code directly.
+`next()` raises StopIteration when an iterator has no more values. In a generator, Python makes a RuntimeError of it.
+`map()`, `filter()`, `zip()` and the iterators of `itertools` end instead, and their reader misses the remaining values.
+Therefore the code here iterates what an author returned, and no iterator of ours calls an author's code directly.
 """
 
 from collections import deque
@@ -14,15 +14,16 @@ from typing import Any
 _STORED: tuple[Any, ...] = ([], (), set(), frozenset(), {}, {}.keys(), {}.values(), {}.items(), deque(), range(0), "")
 _KINDS: tuple[Any, ...] = (GeneratorType, *map(type, _STORED), *(type(iter(one)) for one in _STORED))
 _SAFE = {kind.__iter__ for kind in _KINDS}
-"""How what is stored, or a generator, is iterated: without a call of an author's code that could end it early."""
+"""The `__iter__` of stored values and of generators: no call of an author's code can end these iterations early."""
 
 
 def whole(given: Iterable[Any]) -> Iterable[Any]:
-    """Returns what an author gave as an iterable that does not end early.
+    """Returns an author's iterable as one that does not end early.
 
-    It has the same elements, as lazily. Where the author's code raises StopIteration, the iterable raises RuntimeError,
-    as a generator does. A `__next__` in Python that raises StopIteration says that its iterator ends. Not seen is what
-    another iterator has swallowed: of those inside it `itertools.chain` reads on, and `zip_longest` fills up.
+    It has the same elements, as lazily. If the author's code raises StopIteration, the iterable raises RuntimeError, as
+    a generator does. A `__next__` in Python that raises StopIteration means that its iterator ends. A StopIteration
+    that another iterator has swallowed is not seen: then `itertools.chain` continues with its next iterator, and
+    `zip_longest` fills up.
 
     Args:
         given: Any iterable, in the form in which the author gave it.
@@ -34,12 +35,12 @@ def whole(given: Iterable[Any]) -> Iterable[Any]:
 
 
 def making(kind: type) -> Callable[..., Any]:
-    """Returns what makes an object of a dataclass and may be given to `map()`: the class itself where that is safe."""
+    """Returns a function that makes objects of a dataclass in `map()`: the class itself if that is safe."""
     return kind if _is_made_by_python_alone(kind) else never_ending(kind)
 
 
 def never_ending(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a call of an author's code that may be given to `map()`: it raises RuntimeError for StopIteration."""
+    """Returns a function that calls an author's code in `map()`: it raises RuntimeError instead of StopIteration."""
 
     def called(*values: Any, **named: Any) -> Any:
         try:
@@ -52,13 +53,13 @@ def never_ending(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_made_by_python_alone(kind: type) -> bool:
-    """Says whether no code of a dataclass's author runs when one is made."""
+    """Returns whether no code of a dataclass's author runs when an object is made."""
     made: Any = kind
     init, params = made.__init__, getattr(made, "__dataclass_params__", None)
     return (
         params is not None
         and isinstance(init, FunctionType)
-        and init.__code__.co_filename == "<string>"  # where Python has those that `dataclass` writes
+        and init.__code__.co_filename == "<string>"  # the file name of methods that `dataclass` writes
         and not hasattr(made, "__post_init__")
         and (params.frozen or made.__setattr__ is object.__setattr__)
         and made.__new__ is object.__new__
@@ -73,9 +74,9 @@ def _is_set_by_code(kind: type, field: str) -> bool:
 
 
 def _guarded(given: Iterator[Any]) -> Iterator[Any]:
-    """A generator: what raises StopIteration in here comes out as RuntimeError."""
+    """Iterates as a generator, so that a StopIteration raised in here comes out as RuntimeError."""
     iterator, kind = given, type(given)
-    # These are taken apart: where their function is one in C, it leaves no frame in a traceback.
+    # `map` and `filter` are taken apart: if their function is in C, it leaves no frame in a traceback.
     parts: Any = iterator.__reduce__() if kind in (map, filter) else ()
     if kind is map:
         call, *inputs = parts[1]
@@ -98,7 +99,7 @@ def _guarded(given: Iterator[Any]) -> Iterator[Any]:
 
 
 def _is_of_other_code(end: StopIteration) -> bool:
-    """Says whether an iterator let out what a function raised that it called; `__next__` raises it for itself."""
+    """Returns whether a StopIteration is from a function that the iterator called; `__next__` raises its own."""
     below = end.__traceback__.tb_next if end.__traceback__ is not None else None
     return below is not None and below.tb_frame.f_code.co_name.rpartition(".")[2] != "__next__"
 

@@ -168,7 +168,7 @@ def hash_integers(values: "np.ndarray[Any, Any]", ddl: str, seeds: Hashes) -> Ha
     Args:
         values: Integers, no nulls.
         ddl: `bigint`, or a narrower type (which hashes as `int`).
-        seeds: The hash of the columns in front, for each value.
+        seeds: For each value, the hash of the columns before this one.
     """
     u = np.uint64
     with np.errstate(over="ignore"):
@@ -190,7 +190,7 @@ def hash_integers(values: "np.ndarray[Any, Any]", ddl: str, seeds: Hashes) -> Ha
 
 
 def hash_values(values: Sequence[Any], ddl: str, seeds: Hashes) -> Hashes:
-    """Returns `xxhash64` of a column of any key type, as `hash_integers` does of integers; None keeps the seed."""
+    """Returns `xxhash64` of a column of any key type, as `hash_integers` does for integers; None keeps the seed."""
     chained = seeds.tolist()
     if ddl == "string" and None not in values:
         return np.fromiter(map(xxhash.xxh64_intdigest, map(str.encode, values), chained), np.uint64, len(values))

@@ -1,4 +1,4 @@
-"""Text that others wrote, such as messages and values: safe for every file and answer, and of bounded length."""
+"""Makes foreign text, such as messages and values, safe for every file and answer, and of bounded length."""
 
 import re
 
@@ -11,7 +11,7 @@ _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """Returns text that every file, answer and terminal takes.
+    """Returns text that every file, answer and terminal accepts.
 
     A lone surrogate has no UTF-8, PostgreSQL refuses NUL, and terminals obey other control characters. Each is replaced
     by its Python escape; tabs and line breaks stay.

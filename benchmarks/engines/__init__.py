@@ -1,1 +1,1 @@
-"""The contenders: what runs a case, and the functions that they run; only an engine's own process imports them."""
+"""The contenders: modules that run a case, and their functions; only an engine's own process imports them."""

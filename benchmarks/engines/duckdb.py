@@ -1,4 +1,4 @@
-"""The physical reference: DuckDB asks once over all records, which are there before it, and has no state to keep."""
+"""Runs the physical reference: one DuckDB query over all records, which are in memory before it, without state."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -43,11 +43,11 @@ SELECT CASE WHEN BOOL_OR(emits) THEN 'emitted' ELSE 'left' END, k, ANY_VALUE(ite
     ANY_VALUE(n) FILTER (emits), CAST(SUM(v) AS BIGINT), CASE WHEN NOT BOOL_OR(emits) THEN LIST(v) END
 FROM placed GROUP BY k, list
 """
-"""Each record is in the list that the last one before it which emits has left empty; so one at most emits in a list."""
+"""A new list begins after each record that emits, so that at most one record of a list emits."""
 
 
 class Asked(NamedTuple):
-    """A query, and what makes of its rows what is compared."""
+    """A query, and the function that converts its rows to comparable tables."""
 
     sql: str
     tables: Callable[[pa.Table], Tables]
@@ -55,20 +55,20 @@ class Asked(NamedTuple):
 
 def run(case: Case) -> Outcome:
     """Runs the query of a workload."""
-    asked = {
+    query = {
         RUNNING_COUNT: Asked(COUNTS, lambda rows: {running_count.COUNT: rows}),
         TTL: Asked(COUNTS, lambda rows: {running_count.COUNT: rows}),  # nothing expires
         MAP_AND_LIST: Asked(IN_LISTS.format(EVERY), _maps_and_lists),
         WINDOWS: Asked(WINDOWED.format(window_ms(case.keys)), _windows),
         SESSIONS: Asked(IN_SESSIONS.format(gap_ms(case.keys)), _sessions),
     }[case.workload]
-    ends, rows = timed(case, asked.sql, {RECORDS: Path(case.inputs)})
-    return Outcome(ends, asked.tables(rows))
+    ends, rows = timed(case, query.sql, {RECORDS: Path(case.inputs)})
+    return Outcome(ends, query.tables(rows))
 
 
 def timed(case: Case, sql: str, folders: Mapping[str, Path]) -> tuple[list[float], pa.Table]:
-    """Returns when a case's epochs would have ended, its time shared out evenly among them; and its rows."""
-    answer(sql, folders, case.parallelism)  # the files are in memory then, as for those that read them for longer
+    """Returns the ends of the epochs of a case, with its time divided evenly among them; and its rows."""
+    answer(sql, folders, case.parallelism)  # afterwards the files are cached in memory, as for engines that read longer
     started = time.time()
     rows = answer(sql, folders, case.parallelism)
     each = (time.time() - started) / case.epochs
@@ -80,12 +80,12 @@ def answer(sql: str, folders: Mapping[str, Path], threads: int) -> pa.Table:
 
     Args:
         sql: The query.
-        folders: Of the Parquet files, by the names of the views over them.
-        threads: So many work on it.
+        folders: Folders of Parquet files, by the names of the views over them.
+        threads: Number of threads.
     """
     with duckdb.connect(config={"threads": threads}) as connection:
         for name, folder in folders.items():
-            # Names of files and numbers of rows tell the order of the records, to who asks for it.
+            # A query that needs the order of records gets it from file names and row numbers.
             read = connection.read_parquet(str(folder / "*.parquet"), filename=True, file_row_number=True)
             read.create_view(name)
         rows: pa.Table = connection.sql(sql).to_arrow_table()
@@ -93,10 +93,10 @@ def answer(sql: str, folders: Mapping[str, Path], threads: int) -> pa.Table:
 
 
 def _maps_and_lists(rows: pa.Table) -> Tables:
-    counts, emitted, left = (rows.filter(pc.field("what") == what) for what in ("count", "emitted", "left"))
+    counts, emitted, rests = (rows.filter(pc.field("what") == what) for what in ("count", "emitted", "left"))
     item, n, total = (longs(emitted, name) for name in ("item", "n", "total"))
-    kept = left.column("kept").combine_chunks()
-    values = pa.table([left.column("k").take(pc.list_parent_indices(kept)), pc.list_flatten(kept)], names=["k", "v"])
+    kept = rests.column("kept").combine_chunks()
+    values = pa.table([rests.column("k").take(pc.list_parent_indices(kept)), pc.list_flatten(kept)], names=["k", "v"])
     return {
         "counts": counts.select(["k", "item", "n"]),
         "values": values,

@@ -1,6 +1,6 @@
-"""When each epoch ended: one instrument for Lakestate and Spark's own operators, since all are streaming queries.
+"""Measures the end of each epoch, in the same way for Lakestate and Spark's own operators: all are streaming queries.
 
-It counts what Spark itself does around a batch (offsets, commit logs) for all of them alike.
+It includes Spark's own work around a batch (offsets, commit logs), for all of them alike.
 """
 
 import json
@@ -26,7 +26,7 @@ class EpochEnds(StreamingQueryListener):
     """Collects the end of each batch that ran; register it before the query starts.
 
     Attributes:
-        observed: What the query observed, by name, added up over all batches.
+        observed: The metrics that the query observed, by name, summed over all batches.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class EpochEnds(StreamingQueryListener):
 
     @cached_property
     def _jlistener(self) -> Any:
-        """What Spark calls."""
+        """The JVM object that Spark calls."""
         jvm: Any = SparkContext._jvm
         return jvm.PythonStreamingQueryListenerWrapper(_ByJson(self))
 
@@ -46,7 +46,7 @@ class EpochEnds(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
-        if "addBatch" in progress.durationMs:  # otherwise the trigger found nothing to do
+        if "addBatch" in progress.durationMs:  # otherwise the trigger had nothing to do
             started = datetime.fromisoformat(progress.timestamp).timestamp()
             self._ends[progress.batchId] = started + progress.durationMs["triggerExecution"] / 1000
             for row in progress.observedMetrics.values():
@@ -59,9 +59,9 @@ class EpochEnds(StreamingQueryListener):
         """Returns the ends in order, seconds since 1970, once the query's last event has arrived.
 
         Args:
-            epochs: How many the input has.
+            epochs: Number of epochs of the input.
             timeout: Seconds to wait for that event.
-            more: Whether others may follow, which are not returned: those of the end of the input.
+            more: Whether more epochs may follow at the end of the input; these are not returned.
 
         Raises:
             RuntimeError: Spark reported another number of batches than the input has epochs.
@@ -71,15 +71,15 @@ class EpochEnds(StreamingQueryListener):
         if more:
             ends = ends[:epochs]
         if len(ends) != epochs:
-            raise RuntimeError(f"{epochs} epochs were to run, but Spark reports {len(ends)} batches.")
+            raise RuntimeError(f"{epochs} epochs were expected, but Spark reports {len(ends)} batches.")
         return ends
 
 
 class _ByJson(JStreamingQueryListener):
-    """Takes the progress of a batch in one piece.
+    """Reads the progress of a batch from the JVM as one JSON text.
 
-    PySpark asks the JVM for its parts one by one, and for the class that converts what was observed by each package
-    of its name: 60 ms of CPU in each epoch, which belong to no engine.
+    PySpark reads its parts from the JVM one by one, and looks up the class that converts observed metrics package by
+    package. This costs 60 ms of CPU in each epoch, which are not an engine's work.
     """
 
     def onQueryProgress(self, jevent: Any) -> None:

@@ -1,7 +1,7 @@
-"""The peer: Apache Flink, in Java, in SQL and in PyFlink, on the same records; in an environment of its own.
+"""Runs the peer Apache Flink, in Java, in SQL and in PyFlink, on the same records; in a separate environment.
 
-`make flink` makes that environment. Flink runs in one process, as Spark does here: its local environment, with as many
-task slots as there are subtasks. It does not tell its state, but what its rows came to (`CHECKS`).
+`make flink` creates that environment. Flink runs in one process, as Spark does here: its local environment, with one
+task slot per subtask. It does not report its state, but sums of its rows (`CHECKS`).
 """
 
 import json
@@ -23,11 +23,11 @@ from benchmarks.workloads.workload import CHECKS, checks, longs
 
 SOURCES = Path(__file__).parents[1] / "flink"
 HEAP_GB = 2
-"""As much as Spark has; more made windows in SQL no faster, and restores slower."""
+"""The same heap as Spark's; more made windows in SQL no faster, and restores slower."""
 SEEN = "seen"
 NOTED_EVERY = 1000
 NO_KEY = -(2**63)
-"""The key of records that fill up a part of the file that Java reads; it leaves them out."""
+"""The key of padding records in the file that Java reads; Java skips them."""
 OPENED = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
     for package in ("java.lang", "java.util", "java.util.concurrent", "java.net", "java.nio", "java.text", "java.time")
@@ -35,9 +35,9 @@ OPENED = [
 
 
 class Job(NamedTuple):
-    """What both languages are told: the workload, with a suffix in SQL; a gap or a size; what follows the input.
+    """Arguments in both languages: the workload, with a suffix for SQL; a gap or a size; the arguments after the input.
 
-    `heap_gb` is for Java: its heap, in GiB.
+    `heap_gb` is Java's heap, in GiB.
     """
 
     workload: str
@@ -54,7 +54,7 @@ def run(case: Case) -> Outcome:
     job = Job(case.workload + ("/sql" if form == "sql" else ""), length_ms, settings(case))
     parts = parts_of(Path(case.inputs), case.files_per_epoch)
     if form == "python" and case.workload == WINDOWS:
-        # Nothing keeps a subtask from reading one file behind the other, and then all of the second would be late.
+        # A subtask may read one file after the other, and then all records of the second would be late.
         parts = [pa.concat_tables(parts).sort_by("t")]
     if form == "python":
         return outcome(pyflink_command(job, parts, work, variant.partition("/")[0]), case)
@@ -62,13 +62,13 @@ def run(case: Case) -> Outcome:
 
 
 def settings(case: Case) -> list[str]:
-    """Returns what follows the input; a folder for what is seen is made.
+    """Returns the arguments after the input; creates a folder for the job's notes.
 
     Raises:
-        RuntimeError: There is no environment.
+        RuntimeError: Flink is not installed.
     """
     if not FLINK.is_dir():
-        raise RuntimeError("There is no Flink to compare with: run `make flink` first.")
+        raise RuntimeError("Flink is not installed: run `make flink` first.")
     work = Path(case.work)
     seen = work / SEEN
     seen.mkdir()
@@ -77,25 +77,25 @@ def settings(case: Case) -> list[str]:
 
 
 def outcome(command: Sequence[str], case: Case) -> Outcome:
-    """Runs a job to its end, and returns what it noted.
+    """Runs a job to its end, and returns the outcome from its notes.
 
     Raises:
-        subprocess.CalledProcessError: Flink failed; what it printed is in the log of the case.
+        subprocess.CalledProcessError: Flink failed; its output is in the log of the case.
     """
     run_flink(command, Path(case.work))
-    told = [json.loads(file.read_text()) for file in sorted((Path(case.work) / SEEN).iterdir())]
-    emitted = checks(*(sum(one[name] for one in told) for name in CHECKS))
-    return Outcome(epoch_ends([time for one in told for time in one["times"]], case), {EMITTED: emitted})
+    notes = [json.loads(file.read_text()) for file in sorted((Path(case.work) / SEEN).iterdir())]
+    emitted = checks(*(sum(one[name] for one in notes) for name in CHECKS))
+    return Outcome(epoch_ends([time for one in notes for time in one["times"]], case), {EMITTED: emitted})
 
 
 def parts_of(inputs: Path, files: int) -> list[pa.Table]:
-    """Returns the records of the files of each number, epoch after epoch: all of a key are in one of these parts."""
+    """Returns the records of the files of each part number, epoch after epoch; all records of a key are in one part."""
     paths = [sorted(inputs.glob(f"epoch-*-{part}.parquet")) for part in range(files)]
     return [pa.concat_tables(pq.read_table(path) for path in each) for each in paths]
 
 
 def java_command(job: Job, parts: Sequence[pa.Table], work: Path) -> list[str]:
-    """Returns what runs a job in Java, over a file that is mapped into memory; the job is compiled first."""
+    """Compiles a job in Java, writes its memory-mapped input file, and returns the command that runs it."""
     file = work / "records.bin"
     longest, names = max(len(part) for part in parts), parts[0].column_names
     records = np.full((len(parts), longest, len(names)), NO_KEY, "<i8")  # each source subtask reads one of these parts
@@ -109,7 +109,7 @@ def java_command(job: Job, parts: Sequence[pa.Table], work: Path) -> list[str]:
 
 
 def compiled(work: Path) -> str:
-    """Compiles all that Flink runs in Java into a folder, and returns the class path."""
+    """Compiles all Java sources for Flink into a folder, and returns the class path."""
     path, classes = f"{FLINK}/lib/*", work / "classes"
     sources = sorted(map(str, SOURCES.glob("*.java")))
     subprocess.run(["javac", "-nowarn", "-cp", path, "-d", str(classes), *sources], check=True)
@@ -117,7 +117,7 @@ def compiled(work: Path) -> str:
 
 
 def java(class_path: str, name: str, arguments: Sequence[str], heap_gb: int = HEAP_GB) -> list[str]:
-    """Returns what runs a class."""
+    """Returns the command that runs a class."""
     return ["java", f"-Xmx{heap_gb}g", *OPENED, "-cp", class_path, name, *arguments]
 
 
@@ -125,14 +125,17 @@ def run_flink(command: Sequence[str], work: Path) -> None:
     """Runs a command, with PyFlink's Python first in the path.
 
     Raises:
-        subprocess.CalledProcessError: Flink failed; what it printed is in the log of the case.
+        subprocess.CalledProcessError: Flink failed; its output is in the log of the case.
     """
     path = f"{FLINK_PYTHON.parent}:{os.environ['PATH']}"
     subprocess.run(command, check=True, cwd=work, env=os.environ | {"PATH": path})
 
 
 def pyflink_command(job: Job, parts: Sequence[pa.Table], work: Path, mode: str) -> list[str]:
-    """Returns what runs a job in PyFlink, in its mode `thread` or `process`; a CSV file for each source subtask."""
+    """Writes a CSV file for each source subtask, and returns the command that runs a job in PyFlink.
+
+    `mode` is PyFlink's mode, `thread` or `process`.
+    """
     folder = work / "csv"
     folder.mkdir()
     for part, table in enumerate(parts):
@@ -142,12 +145,12 @@ def pyflink_command(job: Job, parts: Sequence[pa.Table], work: Path, mode: str) 
 
 
 def epoch_ends(times: list[float], case: Case) -> list[float]:
-    """Returns when so many records had been read as an epoch has: what Flink streams has no epochs of its own.
+    """Returns when the records of each epoch had been read; Flink itself has no epochs.
 
     Args:
-        times: Each is noted behind `NOTED_EVERY` records of a subtask; seconds since 1970.
-        case: Tells how many records make an epoch.
+        times: A subtask notes one after every `NOTED_EVERY` records; seconds since 1970.
+        case: Has the number of records of an epoch.
     """
     times = sorted(times)
-    last, all_of = len(times) - 1, case.records
-    return [times[min(last, epoch * all_of // case.epochs // NOTED_EVERY - 1)] for epoch in range(1, case.epochs + 1)]
+    last, all_rows = len(times) - 1, case.records
+    return [times[min(last, epoch * all_rows // case.epochs // NOTED_EVERY - 1)] for epoch in range(1, case.epochs + 1)]

@@ -1,4 +1,4 @@
-"""Where the peers that need an environment of their own have it: `make flink` makes it."""
+"""Paths of Flink's separate environment, which `make flink` creates."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lakestate's side: runs its functions and reads their state back from the log."""
+"""Runs Lakestate: runs its functions, and reads their state back from the log."""
 
 from functools import partial
 from pathlib import Path
@@ -78,14 +78,14 @@ UID = "operator"
 
 
 class Program(NamedTuple):
-    """What an author would write: a function, and the columns that it emits."""
+    """What an author would write: a function, and its output columns."""
 
     function: KeyedProcessFunction | KeyedBatchProcessFunction
     emits: str
 
 
 def run(case: Case) -> Outcome:
-    """Runs one case and reads the state back from the log."""
+    """Runs one case, and reads the state back from the log."""
     spark = local_session(
         "benchmark-lakestate",
         str(case.parallelism),
@@ -119,12 +119,12 @@ def run(case: Case) -> Outcome:
 
 
 def told_by_sink(case: Case) -> bool:
-    """Returns whether a sink sums what is emitted: most functions of windows are nobody's who could note it."""
+    """Returns whether a sink sums the emitted rows: most window functions cannot note what they emit."""
     return case.workload == WINDOWS or (case.workload == SESSIONS and case.engine in DECLARED)
 
 
 def task_ms(root: str, head: StoredManifest) -> dict[str, list[float]]:
-    """Returns what the slowest subtask of each epoch did behind its last record, in ms, in order."""
+    """Returns the times of the slowest subtask of each epoch after its last record, in ms, in order."""
     epochs = ManifestLog(open_storage(root, JOB), JOB).chain(head, down_to_base=False)
     acks = [operator.acks for epoch in epochs if (operator := epoch.manifest.operators.get(UID)) is not None]
     return {
@@ -134,9 +134,9 @@ def task_ms(root: str, head: StoredManifest) -> dict[str, list[float]]:
 
 
 def results(stream: DataStream, case: Case) -> DataStream:
-    """Returns what a case's function emits; `declared` needs none, and gives a row per key and epoch."""
+    """Returns the output of a case's function; `declared` has no function, and emits one row per key and epoch."""
     declared = case.engine in DECLARED
-    # The event time goes along with each record: of windows it need not be a column.
+    # Each record carries its event time, so windows do not need it as a column.
     if case.workload == WINDOWS:
         stream = stream.select("k", "v")
         if case.engine not in VECTORISED:
@@ -151,7 +151,7 @@ def results(stream: DataStream, case: Case) -> DataStream:
 
 
 def program(case: Case) -> Program:
-    """Returns the function of a workload, in the form that a case asks for."""
+    """Returns the function of a workload, in the form of the case."""
     if case.workload == WORKER_MEMORY:
         return Program(ThreeNumbers() if case.memory_mb is None else WideNumbers(), "k bigint")
     batches = case.engine in VECTORISED
@@ -172,7 +172,7 @@ def program(case: Case) -> Program:
 
 
 def state_backend(case: Case) -> StateBackend:
-    """Returns the backend that a case asks for; databases lie in the case's folder."""
+    """Returns the backend of a case; its databases are in the case's folder."""
     if CONTENDERS[case.engine].backend == "heap":
         return HashMapStateBackend()
     backend = EmbeddedRocksDBStateBackend()
@@ -183,7 +183,7 @@ def state_backend(case: Case) -> StateBackend:
 
 
 def final(root: str, case: Case, emitted: EmittedRows) -> Tables:
-    """Returns the states of a job, and what its function or its sink noted of the rows that it emitted."""
+    """Returns the states of a job, and the sums of emitted rows that its function or its sink noted."""
     if case.workload == WORKER_MEMORY:
         return {"numbers": flat(read_state(root, JOB, UID, "numbers"))}
     if told_by_sink(case):
@@ -200,5 +200,5 @@ def final(root: str, case: Case, emitted: EmittedRows) -> Tables:
 
 
 def flat(state: pa.Table) -> pa.Table:
-    """Returns key, user key and value of a state; a struct gives one column per field."""
+    """Returns key, user key and value of a state; a struct becomes one column per field."""
     return state.select([name for name in ("k", "user_key", "value") if name in state.column_names]).flatten()

@@ -1,4 +1,4 @@
-"""Lakestate's functions over whole batches: as those of `lakestate_functions`, with the same states."""
+"""Lakestate's vectorised functions, which do the same as those of `lakestate_functions`, with the same states."""
 
 from typing import Any, NamedTuple
 
@@ -27,8 +27,8 @@ class RunningCountOfBatches(KeyedBatchProcessFunction):
 
     def process_batch(self, keys: Any, batch: Any, ctx: KeyedBatchProcessFunction.Context) -> Any:
         each = keys.distinct
-        found: Any = self.count.get_many(each)
-        before = np.asarray(pc.fill_null(found, 0))
+        counts: Any = self.count.get_many(each)
+        before = np.asarray(pc.fill_null(counts, 0))
         self.count.put_many(each, before + keys.counts())
         n = pa.array(before[keys.codes] + keys.running_counts())
         return pa.RecordBatch.from_arrays([batch.column("k"), n], names=["k", "n"])
@@ -42,14 +42,14 @@ class CountWithTtlOfBatches(RunningCountOfBatches):
 
 
 class Lists(NamedTuple):
-    """The lists that records go into, key after key: one ends with a record that emits, the next one begins empty.
+    """The lists to which records are added, key after key: a list ends with a record that emits, the next begins empty.
 
     Attributes:
-        order: The records by key, those of a key in their order.
-        of_record: The list of each of these.
+        order: Positions of the records sorted by key; the records of a key stay in order.
+        of_record: The list of each of these records.
         code: The key of each list.
-        first: Of each list whether it is the one that its key had before.
-        emits: Of each list whether it ended.
+        first: For each list, whether it is the one that its key had before.
+        emits: For each list, whether it ended.
     """
 
     order: Longs
@@ -60,10 +60,10 @@ class Lists(NamedTuple):
 
 
 class NotingOfBatches(Notes, KeyedBatchProcessFunction):
-    """The base of functions over whole batches that note what they emit."""
+    """Base of vectorised functions that note sums of their emitted rows."""
 
     def note_many(self, keys: Longs, numbers: Longs) -> None:
-        """Adds emitted rows, for which these numbers stand; sums overflow as 64 bits do."""
+        """Adds emitted rows with these numbers; sums overflow in 64 bits."""
         self.rows += len(numbers)
         self.sum += int(numbers.sum())
         self.weighted += int((numbers * numbers * keys).sum())
@@ -88,33 +88,33 @@ class MapAndListOfBatches(NotingOfBatches):
         return pa.RecordBatch.from_arrays(columns, names=["k", "item", "n", "total"])
 
     def counted(self, keys: Any, item: Any) -> Longs:
-        """Counts items, and returns of each record how many of its item its key has had, with it."""
-        _, first, of_record, many = np.unique(
+        """Counts items, and returns for each record the count of its key's item, including this record."""
+        _, first, of_record, counts = np.unique(
             keys.codes * ITEMS + item, return_index=True, return_inverse=True, return_counts=True
         )
         pairs, items = keys.take(first), pa.array(item[first])
-        found: Any = self.counts.get_many(pairs, items)
-        before = np.asarray(pc.fill_null(found, 0))
-        self.counts.put_many(pairs, items, pa.array(before + many))
+        stored: Any = self.counts.get_many(pairs, items)
+        before = np.asarray(pc.fill_null(stored, 0))
+        self.counts.put_many(pairs, items, pa.array(before + counts))
         order, places = np.argsort(of_record, kind="stable"), np.empty(len(item), np.int64)
-        places[order] = np.arange(len(item)) - np.repeat(np.cumsum(many) - many, many) + 1
+        places[order] = np.arange(len(item)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
         return before[of_record] + places
 
     def totals(self, keys: Any, lists: Lists, v: Any) -> Longs:
-        """Puts values into their lists, and returns the sums of these; only of those that ended they are right."""
+        """Adds values to their lists, and returns the sums of lists; only the sums of ended lists are complete."""
         values = v[lists.order]
         sums = np.bincount(lists.of_record, values).astype(np.int64)
-        ended = lists.first & lists.emits  # what was kept before is in these, and they are cleared
+        ended = lists.first & lists.emits  # these include stored values, and are then cleared
         cleared = keys.take(keys.first[lists.code[ended]])
         sums[ended] += sums_of_lists(self.values.get_many(cleared))
         self.values.remove_many(cleared)
-        left = ~lists.emits[lists.of_record]
-        self.values.add_many(keys.take(lists.order[left]), pa.array(values[left]))
+        remaining = ~lists.emits[lists.of_record]
+        self.values.add_many(keys.take(lists.order[remaining]), pa.array(values[remaining]))
         return sums
 
 
 def lists_of(codes: Longs, emits: Any) -> Lists:
-    """Returns the lists that records of keys go into; those that emit end theirs."""
+    """Returns the lists to which records of keys are added; a record that emits ends its list."""
     order = np.argsort(codes, kind="stable")
     code, ends = codes[order], emits[order]
     of_key = np.append(True, code[1:] != code[:-1])
@@ -128,8 +128,8 @@ def sums_of_lists(lists: Any) -> Longs:
     """Returns the sum of each list."""
     ends = np.cumsum(np.append(0, np.asarray(pc.list_value_length(lists))))
     sums: Longs = np.cumsum(np.append(0, np.asarray(pc.list_flatten(lists)))).astype(np.int64)
-    found: Longs = sums[ends[1:]] - sums[ends[:-1]]
-    return found
+    totals: Longs = sums[ends[1:]] - sums[ends[:-1]]
+    return totals
 
 
 class SessionsOfBatches(NotingOfBatches):
@@ -142,30 +142,30 @@ class SessionsOfBatches(NotingOfBatches):
         self.session = runtime_context.get_state(open_session())
 
     def process_batch(self, keys: Any, batch: Any, ctx: KeyedBatchProcessFunction.Context) -> Any:
-        """Puts the open session of a key in front of its records, and cuts where there is a pause."""
+        """Puts the open session of a key before its records, and splits at pauses."""
         each, t = keys.distinct, np.asarray(batch.column("t"))
-        found: Any = self.session.get_many(each)
-        held = np.flatnonzero(np.asarray(found.is_valid()))
-        count, last = map(np.asarray, found.drop_null().flatten())
+        sessions: Any = self.session.get_many(each)
+        held = np.flatnonzero(np.asarray(sessions.is_valid()))
+        count, last = map(np.asarray, sessions.drop_null().flatten())
         codes = np.concatenate([held, keys.codes])
-        order = order_of(codes)  # those of a key stay in order of time
+        order = order_of(codes)  # records of a key stay in order of time
         codes, times = codes[order], np.concatenate([last, t])[order]
         begins = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(times) > self.gap)))
         ends = np.append(begins[1:], len(codes)) - 1
         n = np.add.reduceat(np.concatenate([count, np.ones_like(t)])[order], begins)
         codes, last_times = codes[ends], times[ends]
-        goes_on = np.append(np.diff(codes) != 0, True)  # the last one of each key, in the order of `each`
-        self.session.put_many(each, both(n[goes_on], last_times[goes_on]))
+        is_open = np.append(np.diff(codes) != 0, True)  # the last session of each key, in the order of `each`
+        self.session.put_many(each, both(n[is_open], last_times[is_open]))
         timers = ctx.timer_service()
         timers.delete_event_time_timers(each.take(held), last + self.gap)
-        timers.register_event_time_timers(each, last_times[goes_on] + self.gap)
-        return self.closed(each.take(codes[~goes_on]), n[~goes_on])
+        timers.register_event_time_timers(each, last_times[is_open] + self.gap)
+        return self.closed(each.take(codes[~is_open]), n[~is_open])
 
     def on_timers(self, keys: Any, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> Any:
-        """Closes sessions; a key has no timer but that of its own."""
-        found: Any = self.session.get_many(keys)
+        """Closes sessions; a key has only the timer of its open session."""
+        sessions: Any = self.session.get_many(keys)
         self.session.remove_many(keys)
-        return self.closed(keys, np.asarray(found.flatten()[0]))
+        return self.closed(keys, np.asarray(sessions.flatten()[0]))
 
     def closed(self, keys: Any, n: Longs) -> Any:
         """Returns the rows of sessions."""
@@ -199,14 +199,14 @@ class WindowsOfBatches(KeyedBatchProcessFunction):
 
     def on_timers(self, keys: Any, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> Any:
         start = pc.subtract(timestamps, self.size - 1)
-        found: Any = self.windows.get_many(keys, start)
+        windows: Any = self.windows.get_many(keys, start)
         self.windows.remove_many(keys, start)
-        columns = [keys.columns[0], start, *found.flatten()]
+        columns = [keys.columns[0], start, *windows.flatten()]
         return pa.RecordBatch.from_arrays(columns, names=["k", "window_start", "n", "total"])
 
 
 def both(first: Any, second: Any) -> Any:
-    """Returns pairs, as states of two numbers have them."""
+    """Returns pairs, in the form of states with two numbers."""
     return pa.StructArray.from_arrays([pa.array(first), pa.array(second)], names=["f0", "f1"])
 
 

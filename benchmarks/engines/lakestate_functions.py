@@ -1,4 +1,4 @@
-"""Lakestate's functions. Python workers import this module, so it imports nothing that they could do without."""
+"""Lakestate's row functions. Python workers import this module, so it imports only what they need."""
 
 from collections.abc import Iterable
 from hashlib import shake_128
@@ -24,11 +24,11 @@ from state_engine.api.windows import TimeWindow, WindowFunction
 WIDTH = 512
 ITEMS, EVERY = 10, 8
 NOTED = "noted"
-"""The operator state with what a `Noting` function emitted."""
+"""Name of the operator state with the sums of a `Noting` function."""
 
 
 def wide_text(key: int) -> bytes:
-    """Returns the `WIDTH` bytes that belong to a key, of which no two are alike and none can be compressed."""
+    """Returns `WIDTH` bytes for a key; they differ for each key and cannot be compressed."""
     return shake_128(key.to_bytes(8, "big")).digest(WIDTH)
 
 
@@ -65,7 +65,7 @@ class CountWithTtl(RunningCount):
 
 
 class Notes(CheckpointedFunction):
-    """Notes sums of what a function emits, as its peers do: a row of operator state for each subtask and epoch."""
+    """Notes sums of emitted rows, as the peers do: one row of operator state for each subtask and epoch."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         row = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
@@ -77,14 +77,14 @@ class Notes(CheckpointedFunction):
         self.rows = self.sum = self.weighted = 0
 
     def note(self, key: int, number: int) -> None:
-        """Adds an emitted row, for which a number stands."""
+        """Adds an emitted row with this number."""
         self.rows += 1
         self.sum += number
         self.weighted += number * number * key
 
 
 class Noting(Notes, KeyedProcessFunction):
-    """The base of functions that process record by record, and note what they emit."""
+    """Base of functions that process record by record, and note sums of their emitted rows."""
 
 
 class MapAndList(Noting):
@@ -113,7 +113,7 @@ def open_session() -> ValueStateDescriptor:
 
 
 class Sessions(Noting):
-    """Counts the records of a key until none comes for a while, in event time."""
+    """Counts the records of a key until none arrives for the gap, in event time."""
 
     def __init__(self, gap_ms: int) -> None:
         self.gap = gap_ms
@@ -164,14 +164,14 @@ class CountAndSum(AggregateFunction):
 
 
 class RowOfWindow(WindowFunction[tuple[int, int], tuple[Any, ...], int, TimeWindow]):
-    """Puts key and start of a window to its count and sum."""
+    """Adds key and start of a window to its count and sum."""
 
     def apply(self, key: int, window: TimeWindow, inputs: Iterable[tuple[int, int]]) -> list[tuple[Any, ...]]:
         return [(key, window.start, n, total) for n, total in inputs]
 
 
 class ThreeNumbers(KeyedProcessFunction):
-    """Keeps three numbers of a key: how many values it had, their sum and the largest."""
+    """Keeps three numbers of a key: the number of its values, their sum and the largest."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         numbers = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
@@ -184,7 +184,7 @@ class ThreeNumbers(KeyedProcessFunction):
 
 
 class WideNumbers(KeyedProcessFunction):
-    """Keeps the three numbers of a key beside a text that is far larger than they are."""
+    """Keeps the three numbers of a key and a text that is much larger."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         numbers = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
@@ -197,7 +197,7 @@ class WideNumbers(KeyedProcessFunction):
 
 
 class KeepBytes(KeyedProcessFunction):
-    """Keeps the last value of a key, some bytes."""
+    """Keeps the last value of a key, a byte string."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.kept = runtime_context.get_state(ValueStateDescriptor("kept", Types.PRIMITIVE_ARRAY(Types.BYTE())))

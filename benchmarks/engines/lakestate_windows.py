@@ -1,7 +1,7 @@
-"""Windows and sessions in Lakestate: what they emit and what is still open, in the same columns for all forms.
+"""Windows and sessions in Lakestate: emitted rows and open windows, in the same columns for all forms.
 
-The function of a declared aggregate is nobody's who could note what it emits. So a sink sums the rows, in the driver:
-Lakestate alone writes and reads them, which counts.
+A declared aggregate has no function of the author that could note emitted rows. So a sink in the driver sums them. Only
+Lakestate has to write and read these rows, and this is part of its measured cost.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from state_engine.spark.graph.keyed_stream import KeyedStream
 from state_engine.spark.graph.stream import DataStream
 
 OF_WINDOWS = "k bigint, window_start bigint, n bigint, total bigint"
-"""Columns of the rows that functions give of windows."""
+"""Columns of the rows that functions emit for windows."""
 Rows = tuple[Longs, Longs]
-"""Keys, and the numbers that stand for rows."""
+"""Keys and numbers of rows."""
 
 
 def windowed(records: KeyedStream, size_ms: int, uid: str, *, declared: bool) -> DataStream:
-    """Returns a row for each key and window that is over."""
+    """Returns one row for each key and window that is over."""
     windows = records.window(TumblingEventTimeWindows.of(Time.milliseconds(size_ms)))
     if declared:
         return windows.aggregate({"n": Aggregate.count(), "total": Aggregate.sum("v")}, uid=uid)
@@ -42,21 +42,21 @@ def in_sessions(records: KeyedStream, gap_ms: int, uid: str) -> DataStream:
 
 
 def of_windows(rows: pa.Table) -> Rows:
-    """Returns what stands for rows of windows."""
+    """Returns keys and numbers of rows of windows."""
     start, n, total = _milliseconds(rows.column("window_start")), longs(rows, "n"), longs(rows, "total")
     return longs(rows, "k"), numbers(start, n, total)
 
 
 def of_sessions(rows: pa.Table) -> Rows:
-    """Returns what stands for rows of sessions."""
+    """Returns keys and numbers of rows of sessions."""
     return longs(rows, "k"), longs(rows, "n")
 
 
 class EmittedRows:
-    """The function of a sink: sums what each epoch gave. An epoch that is given a second time counts once.
+    """A sink function that sums the rows of each epoch. An epoch that comes a second time counts once.
 
     Args:
-        told: Returns what stands for rows.
+        told: Returns keys and numbers of rows.
     """
 
     def __init__(self, told: Callable[[pa.Table], Rows]) -> None:
@@ -68,17 +68,17 @@ class EmittedRows:
 
     @property
     def sums(self) -> pa.Table:
-        """What all rows come to."""
+        """The sums of all rows."""
         return added(*self._epochs.values())
 
 
 def open_windows(read: Callable[[str], pa.Table], form: str) -> pa.Table:
-    """Returns key, start, count and sum of the windows that are in the state.
+    """Returns key, start, count and sum of the windows in the state.
 
     Args:
-        read: Returns the rows of a state by its name.
-        form: `declared` aggregates keep a state for each of them, `row` functions their accumulators; the `vectorised`
-            function has a map by the start.
+        read: Returns the rows of a state by name.
+        form: `declared` keeps a state for each aggregate, `row` keeps accumulators, and the `vectorised` function keeps
+            a map by start.
     """
     if form == "vectorised":
         return read("windows").select(["k", "user_key", "value"]).flatten().rename_columns(["k", "start", "n", "total"])
@@ -93,11 +93,11 @@ def open_windows(read: Callable[[str], pa.Table], form: str) -> pa.Table:
 
 
 def open_sessions(read: Callable[[str], pa.Table], gap_ms: int) -> pa.Table:
-    """Returns key, count and time of the last record of the sessions that are in the state.
+    """Returns key, count and time of the last record of the sessions in the state.
 
     Args:
-        read: Returns the rows of a state by its name.
-        gap_ms: A session ends so long behind its last record.
+        read: Returns the rows of a state by name.
+        gap_ms: Time from the last record of a session to its end.
     """
     bounds = read("sessions").select(["k", "value"]).flatten().rename_columns(["k", "start", "end", "namespace"])
     counts = read("count").select(["k", "namespace", "value"])

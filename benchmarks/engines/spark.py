@@ -1,4 +1,4 @@
-"""The peers: Spark's own stateful operators, with the RocksDB state store; and no state at all."""
+"""Runs the Spark peers: its own stateful operators, with the RocksDB state store, and a query without state."""
 
 import sys
 from collections.abc import Mapping
@@ -40,13 +40,13 @@ PEER_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Spark's own advice for short batches: upload the changes of a batch, not a snapshot.
+    # Spark recommends this for short batches: upload the changes of a batch, not a snapshot.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Batches without records are no epochs, and with a time to live they would never end.
+    # Batches without records are not epochs, and with a time to live they would never end.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 STORES: Mapping[str, Mapping[str, str]] = {
-    # Its tuning guide mentions it: a look for each write tells whether there is one row more.
+    # Spark's tuning guide recommends it: counting rows needs a read for each write.
     "groupBy/uncounted": {"spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false"},
     "groupBy/heap": {
         "spark.sql.streaming.stateStore.providerClass": (
@@ -54,13 +54,13 @@ STORES: Mapping[str, Mapping[str, str]] = {
         )
     },
 }
-"""How else a contender keeps its state."""
+"""Settings of contenders that keep their state in another way."""
 NOT_FOR_PEERS = ("delta", "orderIndependentChecksum")
-"""Marks of settings that serve only Lakestate: Delta's tables, and the telling apart of attempts."""
+"""Marks of settings that only Lakestate needs: for Delta tables, and to distinguish attempts."""
 
 
 class Program(NamedTuple):
-    """What an author would write: a processor, the columns that it emits, its notion of time."""
+    """What an author would write: a processor, its output columns, its time mode."""
 
     processor: StatefulProcessor
     emits: str
@@ -76,7 +76,7 @@ def run(case: Case) -> Outcome:
     query = (
         _operator(case, read_stream(spark, case))
         .writeStream.format("noop")
-        # A row when a window is over, as the others give; with updates there is one in each epoch with its records.
+        # Append emits a row when a window is over, as the others do; update emits one per epoch with its records.
         .outputMode("append" if _groups(case) and WORKLOADS[case.workload].timed else "update")
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
@@ -128,7 +128,7 @@ def _windows(records: DataFrame, size_ms: int) -> DataFrame:
 
 
 def _sessions(records: DataFrame, gap: int) -> DataFrame:
-    """Returns a row for each session; a record just one gap behind the last one is in it, as elsewhere."""
+    """Returns a row for each session; a record exactly one gap after the last one is in it, as in other engines."""
     grouped = records.groupBy(session_window("at", f"{gap} milliseconds"), "k")
     return grouped.agg(count(lit(1)).alias("n")).select("k", "n")
 
@@ -143,29 +143,29 @@ def _program(case: Case) -> Program:
 
 
 def _observed(rows: DataFrame, number: str) -> DataFrame:
-    """Sums what is emitted in the JVM; in decimals, since Spark's integers do not overflow."""
+    """Sums the emitted rows in the JVM; in decimals, since Spark's integers do not overflow."""
     each = ("1", number, f"({number}) * ({number}) * k")
     sums = [expr(f"sum(cast({one} as decimal(38, 0)))").alias(name) for name, one in zip(CHECKS, each, strict=True)]
     return rows.observe(EMITTED, *sums)
 
 
 def _final(spark: SparkSession, case: Case, checkpoint: str, ends: EpochEnds) -> Tables:
-    """Reads all states back, and adds what the query observed of its rows."""
+    """Reads all states back, and adds the sums that the query observed."""
     workload, reader = WORKLOADS[case.workload], spark.read.format("statestore")
     if case.engine == PASS_THROUGH:
         return {PASS_THROUGH: pa.table({CHECKS[0]: [ends.observed[CHECKS[0]]]})}
     if _groups(case):
         [name] = workload.states
-        found = {name: reader.load(checkpoint).selectExpr(*_columns_of_groups(case)).toArrow()}
+        tables = {name: reader.load(checkpoint).selectExpr(*_columns_of_groups(case)).toArrow()}
     else:
-        found = {name: _flat(reader.option("stateVarName", name).load(checkpoint)) for name in workload.states}
+        tables = {name: _flat(reader.option("stateVarName", name).load(checkpoint)) for name in workload.states}
     if workload.sums_emitted:
-        found[EMITTED] = checks(*(ends.observed[name] for name in CHECKS))
-    return found
+        tables[EMITTED] = checks(*(ends.observed[name] for name in CHECKS))
+    return tables
 
 
 def _columns_of_groups(case: Case) -> list[str]:
-    """Returns what is read of the state of `groupBy`."""
+    """Returns the columns to read from the state of `groupBy`."""
     if case.workload == SESSIONS:
         return ["key.k", "value.count", f"unix_millis(value.session_window.end) - {gap_ms(case.keys)}"]
     return ["key.k", "unix_millis(key.window.start)", "value.*"] if case.workload == WINDOWS else ["key.k", "value.*"]
@@ -182,11 +182,11 @@ def _flat(state: DataFrame) -> pa.Table:
 
 
 def session(case: Case, own: Mapping[str, str] | None = None) -> SparkSession:
-    """Returns a session with the settings of Lakestate's own wherever they serve any query, and no jars.
+    """Returns a session with the settings of Lakestate's session that help any query, and no jars.
 
     Args:
-        case: What it is for.
-        own: Settings of the workload, which have the last word.
+        case: The case that it runs.
+        own: Settings of the workload, which override all others.
     """
     builder = SparkSession.Builder().master(f"local[{case.parallelism}]").appName(f"benchmark-{case.engine}")
     shared = {k: v for k, v in LOCAL_DEFAULTS.items() if not any(mark in k + v for mark in NOT_FOR_PEERS)}
@@ -202,6 +202,6 @@ def session(case: Case, own: Mapping[str, str] | None = None) -> SparkSession:
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    return made
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

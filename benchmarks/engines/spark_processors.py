@@ -1,4 +1,4 @@
-"""The functions of `transformWithState`. Each reads a key's state once per epoch: asking the JVM costs most."""
+"""The functions for `transformWithState`. Each reads a key's state once per epoch, since calls to the JVM cost most."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -63,7 +63,7 @@ class MapAndList(StatefulProcessor):
 
 
 class Sessions(StatefulProcessor):
-    """Counts the records of a key until none comes for a while, in event time."""
+    """Counts the records of a key until none arrives for the gap, in event time."""
 
     def __init__(self, gap_ms: int) -> None:
         self.gap = gap_ms

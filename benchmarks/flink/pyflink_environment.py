@@ -1,4 +1,4 @@
-"""What the jobs in PyFlink run in: settings, source and sink. Only the client imports it, so it need not be shipped."""
+"""Settings, source and sink of the PyFlink jobs. Only the client imports it, so it need not be sent to workers."""
 
 import os
 import sys
@@ -11,9 +11,9 @@ from pyflink.table.expressions import col
 
 
 def settings_of(mode: str, parallelism: str, backend: str, interval: str, checkpoints: str) -> Configuration:
-    """Returns Flink's settings, the same as those of `Jobs.java`, and in which mode functions in Python run."""
+    """Returns Flink's settings, the same as those of `Jobs.java`, and the mode of Python functions."""
     if mode == "process":
-        # Else what runs locally has its workers as threads of this one process, which a cluster never has.
+        # Otherwise a local job runs its workers as threads of this process, which a cluster never does.
         os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112 - PyFlink's name
     settings = Configuration()
     settings.set_string("state.backend.type", backend)
@@ -30,7 +30,7 @@ def settings_of(mode: str, parallelism: str, backend: str, interval: str, checkp
 
 
 def stream_of(tables: StreamTableEnvironment, timed: tuple[str, ...]) -> Any:
-    """Returns the records; an event time goes along with each, not in a column, which would be made a Python object."""
+    """Returns the records. Event times are not in a column, since each would be converted to a Python object."""
     table = tables.from_path("records")
     if not timed:
         return tables.to_data_stream(table)
@@ -42,7 +42,7 @@ def stream_of(tables: StreamTableEnvironment, timed: tuple[str, ...]) -> Any:
 
 
 def discard(stream: Any) -> None:
-    """Lets the rows go, in the JVM: PyFlink has no sink of that kind."""
+    """Discards the rows in the JVM: PyFlink has no such sink."""
     from pyflink.java_gateway import get_gateway
 
     sink = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()

@@ -1,7 +1,7 @@
-"""The workloads in PyFlink; runs in PyFlink's own environment, which has none of Lakestate's packages.
+"""The workloads in PyFlink; it runs in PyFlink's environment, which has none of Lakestate's packages.
 
 Arguments: the workload, the gap of sessions or the size of windows in ms, a folder of CSV files of records, one for
-each source subtask, the mode (thread, the faster one, or process), a folder for what was seen, the parallelism, the
+each source subtask, the mode (thread, the faster one, or process), a folder for notes, the parallelism, the
 state backend (hashmap or rocksdb), the checkpoint interval in ms, a folder for checkpoints.
 """
 
@@ -31,7 +31,7 @@ ITEMS, EVERY, MARKS = 10, 8, 11
 
 
 class Notes:
-    """Notes of a subtask: when it read its records, and sums of what it emits, for the comparison."""
+    """Notes of a subtask: when it read its records, and sums of its emitted rows for comparison."""
 
     def __init__(self, seen: str) -> None:
         self.seen = seen
@@ -45,29 +45,29 @@ class Notes:
             self.times.append(time.time())
 
     def note_row(self, key: int, number: int) -> None:
-        """Notes that a row was emitted, for which a number stands."""
+        """Notes an emitted row with this number."""
         self.rows += 1
         self.sum += number
         self.weighted += number * number * key
 
     def close(self) -> None:
-        """Writes the notes to a file of their own."""
-        told = {"records": self.rows, "sum": self.sum, "weighted": self.weighted, "times": self.times}
-        Path(self.seen, f"{uuid.uuid4().hex}.json").write_text(json.dumps(told))
+        """Writes the notes to a new file."""
+        notes = {"records": self.rows, "sum": self.sum, "weighted": self.weighted, "times": self.times}
+        Path(self.seen, f"{uuid.uuid4().hex}.json").write_text(json.dumps(notes))
 
 
 class Noting(Notes, KeyedProcessFunction):
-    """The base of functions that process record by record."""
+    """Base of functions that process record by record."""
 
 
 class RunningCount(Noting):
-    """Emits, with each record, how many records its key has had so far."""
+    """Emits with each record the number of records of its key so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(self.descriptor())
 
     def descriptor(self) -> ValueStateDescriptor:
-        """Returns what the count is kept as."""
+        """Returns the descriptor of the count."""
         return ValueStateDescriptor("count", Types.LONG())
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
@@ -109,7 +109,7 @@ class MapAndList(Noting):
 
 
 class Sessions(Noting):
-    """Counts the records of a key until none comes for a while, in event time."""
+    """Counts the records of a key until none arrives for the gap, in event time."""
 
     def __init__(self, seen: str, gap: int) -> None:
         super().__init__(seen)
@@ -162,7 +162,7 @@ class CountAndSum(AggregateFunction):
 
 
 class RowOfWindow(WindowFunction):
-    """Puts key and start of a window to its count and sum."""
+    """Adds key and start of a window to its count and sum."""
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
@@ -177,7 +177,7 @@ class RowOfWindow(WindowFunction):
 
 
 class Job(NamedTuple):
-    """What makes a workload: columns of the records, in SQL; what is done by key; which columns timed records keep."""
+    """A workload: columns of the records in SQL, the keyed operation, the columns that timed records keep."""
 
     columns: str
     emitted: Callable[[Any], Any]
@@ -185,7 +185,7 @@ class Job(NamedTuple):
 
 
 LONG = Types.LONG()
-# Event times and watermarks are the JVM's doing: cheaper than a function in Python.
+# The JVM computes event times and watermarks, which is cheaper than a Python function.
 ROWTIME = "t BIGINT, rowtime AS TO_TIMESTAMP_LTZ(t, 3), WATERMARK FOR rowtime AS rowtime"
 
 
@@ -201,13 +201,13 @@ def job_of(workload: str, length: int, seen: str) -> Job:
 
 
 def processed(function: KeyedProcessFunction, *emits: Any) -> Callable[[Any], Any]:
-    """Returns what runs a function over the records of each key."""
+    """Returns an operation that runs a function over the records of each key."""
     return lambda keyed: keyed.process(function, output_type=Types.TUPLE(list(emits)))
 
 
 def windowed(notes: Notes, size: int) -> Callable[[Any], Any]:
-    """Returns what aggregates windows; a subtask gets both functions pickled as one, so they keep one copy of notes."""
-    pair = Types.TUPLE([Types.LONG(), Types.LONG()])  # pickled too, and a type that had other uses cannot be
+    """Returns an operation that aggregates windows; both functions are pickled together, so they share one `Notes`."""
+    pair = Types.TUPLE([Types.LONG(), Types.LONG()])  # it is pickled too, and a type with other uses cannot be pickled
     return lambda keyed: keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(size))).aggregate(
         CountAndSum(notes), RowOfWindow(notes), accumulator_type=pair, output_type=Types.TUPLE([LONG] * 4)
     )

@@ -1,4 +1,4 @@
-"""Functions over the records of an epoch as columns. Two streams come as one: what only the other has is null."""
+"""Vectorised functions. Two streams are merged into one: columns of the other stream are null."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,17 +21,17 @@ from state_engine.api import (
 from state_engine.api.keys import Keys, indices
 
 NONE = -1
-"""Stands for null where all numbers are larger."""
+"""Used for null in columns where all numbers are larger."""
 
 
 def longs(column: Any, null: int = NONE) -> Longs:
-    """Returns integers, with another one in place of null."""
+    """Returns a column of integers, with null replaced."""
     filled: Longs = pc.fill_null(column, null).to_numpy(zero_copy_only=False)
     return filled
 
 
 def there(column: Any) -> Any:
-    """Returns the positions at which something is, and those at which nothing is."""
+    """Returns the positions with a value, and those that are null."""
     valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
     return np.flatnonzero(valid), np.flatnonzero(~valid)
 
@@ -42,7 +42,7 @@ def number(context: RuntimeContext, name: str) -> ValueState[int]:
 
 
 class SellersAndItems(KeyedBatchProcessFunction):
-    """Query 3: persons (with a `state`) and auctions (with an `item`) of a seller, whichever comes first."""
+    """Query 3: joins persons (with a `state`) and auctions (with an `item`) of a seller, whichever comes first."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._state = number(runtime_context, "state")
@@ -52,13 +52,13 @@ class SellersAndItems(KeyedBatchProcessFunction):
         people, items = there(batch.column("state"))
         of_people, of_items, item = keys.take(people), keys.take(items), batch.column("item").take(indices(items))
         self._state.put_many(of_people, batch.column("state").take(indices(people)))
-        known, waits = there(states := self._state.get_many(of_items))
-        self._items.add_many(of_items.take(waits), item.take(indices(waits)))
-        sold = pa.table([of_items.columns[0], states, item], names=["seller", "state", "item"]).take(indices(known))
+        joined, waiting = there(states := self._state.get_many(of_items))
+        self._items.add_many(of_items.take(waiting), item.take(indices(waiting)))
+        sold = pa.table([of_items.columns[0], states, item], names=["seller", "state", "item"]).take(indices(joined))
         return pa.concat_tables([sold, self._waiting(of_people)])
 
     def _waiting(self, people: Keys) -> pa.Table:
-        """Returns the auctions that came before their persons."""
+        """Returns and removes the auctions that came before their persons."""
         items = self._items.get_many(people)
         self._items.remove_many(people)
         owners = pc.list_parent_indices(items)
@@ -67,7 +67,7 @@ class SellersAndItems(KeyedBatchProcessFunction):
 
 
 class Winners(KeyedBatchProcessFunction):
-    """Queries 4 and 9: of auctions (with an `expires`) and bids the highest bid of each, when the auction ends."""
+    """Queries 4 and 9: joins auctions (with an `expires`) and bids; emits each highest bid when the auction ends."""
 
     def __init__(self, *, prices_alone: bool) -> None:
         self._prices_alone = prices_alone
@@ -87,7 +87,7 @@ class Winners(KeyedBatchProcessFunction):
         self._bid(keys, batch, bids[in_time])
 
     def _bid(self, keys: Keys, batch: pa.RecordBatch, bids: Longs) -> None:
-        """Keeps the highest of these bids, which are in order of time, where none of before is as high."""
+        """Stores the highest of these bids, which are in order of time, if it is above the stored one."""
         prices = longs(batch.column("price"))
         order = bids[np.lexsort((-prices[bids], keys.codes[bids]))]
         codes = keys.codes[order]
@@ -108,7 +108,7 @@ class Winners(KeyedBatchProcessFunction):
 
 
 class Totals(KeyedBatchProcessFunction):
-    """Query 4: sum and number of the prices of a category so far."""
+    """Query 4: emits sum and number of a category's prices so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._total, self._n = number(runtime_context, "total"), number(runtime_context, "n")
@@ -123,13 +123,13 @@ class Totals(KeyedBatchProcessFunction):
 
 
 class Counts(KeyedBatchProcessFunction):
-    """Query 5: how many records a key has in each window, once it is over; a map has them by the window's start."""
+    """Query 5: emits a key's count in each window when it is over; a map has the counts by the window's start."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._counts = runtime_context.get_map_state(MapStateDescriptor("counts", Types.LONG(), Types.LONG()))
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> None:
-        """Counts the records of each slide, and adds that to all windows that it is in."""
+        """Counts the records of each slide, and adds the counts to all windows of the slide."""
         t, back = np.asarray(keys.times), np.arange(0, WINDOW_MS, SLIDE_MS)
         code, start, n = added(keys.codes, t - t % SLIDE_MS, np.ones_like(t))
         starts_of_each = np.subtract.outer(start, back).ravel()
@@ -148,18 +148,18 @@ class Counts(KeyedBatchProcessFunction):
 
 
 def added(codes: Longs, starts: Longs, n: Longs) -> list[Longs]:
-    """Returns each pair of a key and a start once, and what its numbers come to."""
+    """Returns each pair of a key and a start once, with the sum of its numbers."""
     numbers = pa.table([pa.array(column) for column in (codes, starts, n)], names=["code", "start", "n"])
     sums = numbers.group_by(["code", "start"], use_threads=False).aggregate([("n", "sum")])
     return [np.asarray(sums[name]) for name in ("code", "start", "n_sum")]
 
 
 class Largest(KeyedBatchProcessFunction):
-    """Queries 5 and 7: of the rows of a window those with the largest number, once it is over.
+    """Queries 5 and 7: emits the rows of a window with the largest number, when the window is over.
 
     Args:
-        column: Of the number.
-        columns: Of the rows, the start of the window first, which is the key.
+        column: Column of the number.
+        columns: Columns of the rows; the first one is the start of the window, which is the key.
     """
 
     def __init__(self, column: str, columns: Sequence[str]) -> None:
@@ -194,7 +194,7 @@ class Largest(KeyedBatchProcessFunction):
 
 
 class NewSellers(KeyedBatchProcessFunction):
-    """Query 8: a person and a window, as soon as a record of either `side` (1, 2) came in that window."""
+    """Query 8: emits a person and a window, as soon as records of both sides (`side` 1 and 2) came in that window."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._seen = number(runtime_context, "seen")
@@ -214,35 +214,35 @@ class NewSellers(KeyedBatchProcessFunction):
 
 
 class Sessions(KeyedBatchProcessFunction):
-    """Query 11: bids of a bidder until none has come for a while: the bidder, the session's bounds, how many."""
+    """Query 11: sessions of a bidder's bids: emits the bidder, the session's bounds, and the number of bids."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._start, self._n = number(runtime_context, "start"), number(runtime_context, "n")
         self._states = [self._start, number(runtime_context, "last"), self._n]
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> pa.Table:
-        """Puts what a key holds in front of its records, and cuts where there is a pause."""
+        """Puts the open session of a key before its records, and splits at pauses."""
         each, t = keys.distinct, longs(batch.column("t"))
         held, _ = there(self._start.get_many(each))
         of_held = each.take(held)
         old_start, old_last, old_n = (longs(state.get_many(of_held)) for state in self._states)
         ctx.timer_service().delete_event_time_timers(of_held, pa.array(old_last + GAP_MS))
         codes = np.concatenate([held, keys.codes])
-        order = np.argsort(codes, kind="stable")  # those of a key stay in order of time
+        order = np.argsort(codes, kind="stable")  # records of a key stay in order of time
         codes, n = codes[order], np.concatenate([old_n, np.ones(len(t), np.int64)])[order]
         start, last = np.concatenate([old_start, t])[order], np.concatenate([old_last, t])[order]
         begins = np.diff(codes, prepend=NONE) != 0
         begins[1:] |= start[1:] - last[:-1] > GAP_MS
         first = np.flatnonzero(begins)
         sessions = start[first], last[np.append(first[1:], len(t) + len(held)) - 1], np.add.reduceat(n, first)
-        open_ones = np.diff(codes[first], append=NONE) != 0  # one of each key, in their order
+        open_ones = np.diff(codes[first], append=NONE) != 0  # one for each key, in their order
         self._keep(each, [numbers[open_ones] for numbers in sessions], ctx)
-        over = each.take(codes[first][~open_ones])
+        closed = each.take(codes[first][~open_ones])
         start, last, n = (numbers[~open_ones] for numbers in sessions)
-        return pa.table([over.columns[0], start, last + GAP_MS, n], names=["bidder", "start", "ends", "n"])
+        return pa.table([closed.columns[0], start, last + GAP_MS, n], names=["bidder", "start", "ends", "n"])
 
     def _keep(self, keys: Keys, sessions: list[Longs], ctx: KeyedBatchProcessFunction.Context) -> None:
-        """Keeps the newest session of each key until its time has come."""
+        """Stores the newest session of each key, and registers its timer."""
         for state, numbers in zip(self._states, sessions, strict=True):
             state.put_many(keys, pa.array(numbers))
         ctx.timer_service().register_event_time_timers(keys, pa.array(sessions[1] + GAP_MS))
@@ -255,7 +255,7 @@ class Sessions(KeyedBatchProcessFunction):
 
 
 class LastBids(KeyedBatchProcessFunction):
-    """Query 18: the newest record of each key, in each epoch in which it became another one."""
+    """Query 18: emits the newest record of each key, in each epoch in which it changes."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._price, self._t = number(runtime_context, "price"), number(runtime_context, "t")

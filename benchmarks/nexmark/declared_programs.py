@@ -1,4 +1,4 @@
-"""The queries by verbs: no function sees a record, but those that unpack the few rows of each window in q5 and q7."""
+"""The queries by declared operators. Only q5 and q7 have functions, which unpack the few rows of each window."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,14 +14,14 @@ WINDOW = TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
 
 
 def local_items(read: Read) -> DataStream:
-    """Who a seller is was said before it sells: a version that stays valid."""
+    """Joins items with their sellers. A seller's record comes before its items, and stays valid."""
     items = read(AUCTION).where(f"category = {CATEGORY}").select("seller", "id as item").key_by("seller")
     people = read(PERSON).where(f"state <= {LAST_STATE}").select("id", "state").key_by("id")
     return items.temporal_join(people, uid="items")
 
 
 def bids_in_time(read: Read) -> DataStream:
-    """Auctions with the bids that came before their end."""
+    """Returns auctions with the bids that came before their end."""
     auctions = read(AUCTION).select("id", "category", "expires").key_by("id")
     near = auctions.interval_join(read(BID).key_by("auction")).between(
         Time.milliseconds(0), Time.milliseconds(LONGEST_MS)
@@ -41,7 +41,7 @@ def hot_items(read: Read) -> DataStream:
     counts = read(BID).select("auction").key_by("auction").window(windows)
     counted = counts.aggregate({"n": Aggregate.count()}, uid="counts")
     items = counted.select("unix_millis(window_start) as start", "n", "struct(auction, n) as item").key_by("start")
-    # One window ends in each slide: in that slide come all of its counts.
+    # One window ends in each slide, so all its counts come in that slide.
     gathered = items.window(TumblingEventTimeWindows.of(Time.milliseconds(SLIDE_MS))).aggregate(
         {"most": Aggregate.max("n"), "items": Aggregate.collect("item")}, uid="most"
     )
@@ -56,7 +56,7 @@ def each(window: Any) -> Iterator[tuple[int, int, int]]:
 
 
 def highest_bids(read: Read) -> DataStream:
-    """Keeps a window's bids until it is over: a join with its highest price keeps them, too, and each by itself."""
+    """Collects a window's bids until it is over; a join with its highest price would also keep them, one by one."""
     bids = read(BID).select(f"t - t % {WINDOW_MS} as start", "price", "struct(auction, bidder, price, t) as bid")
     gathered = bids.key_by("start").window(WINDOW)
     most = gathered.aggregate({"most": Aggregate.max("price"), "bids": Aggregate.collect("bid")}, uid="most")
@@ -104,13 +104,13 @@ PROGRAMS: dict[str, Callable[[Read], DataStream]] = {
     "q11": sessions,
     "q18": last_bids,
 }
-"""By Nexmark's numbers."""
+"""The programs by Nexmark's numbers."""
 
 RESULTS: dict[str, tuple[str, ...]] = {
     "q3": ("seller", "state", "item"),
     "q4": ("category", "total", "n"),
     "q9": ("id", "bidder", "price", "t"),
 }
-"""The columns of the result, where rows have others, or have them in another order."""
+"""The columns of the result, if the rows have other columns or another order."""
 
 __all__ = ["PROGRAMS", "RESULTS"]

@@ -1,7 +1,7 @@
-"""The events of Nexmark: of fifty, one is a person, three are auctions, the others bids; one in each millisecond.
+"""Generates Nexmark events, one per ms: of fifty events one is a person, three are auctions, and the others bids.
 
-Proportions, hot sellers, bidders and auctions are those of Apache Beam's and Flink's generators. A record has the
-columns that some query asks for, as numbers; names, cities and what only fills it up are left out.
+Proportions, hot sellers, bidders and auctions are those of Apache Beam's and Flink's generators. A record has only the
+columns that some query needs, as numbers; names, cities and padding are left out.
 """
 
 from pathlib import Path
@@ -16,10 +16,10 @@ from state_engine.api.keys import indices
 CYCLE, AUCTIONS = 50, 3
 STATES, CATEGORIES, FIRST_CATEGORY = 6, 5, 10
 HOT = 100
-"""Every hundredth person or auction is a hot one, as long as it is the newest of these."""
+"""Every hundredth person or auction is hot until the next one of these appears."""
 ACTIVE_PEOPLE, IN_FLIGHT = 1000, 100
 LONGEST_MS = 2 * IN_FLIGHT * CYCLE // AUCTIONS
-"""An auction is open for half of this on average: the time in which as many auctions begin as are in flight."""
+"""Longest time for which an auction is open. On average it is half of this, in which `IN_FLIGHT` auctions begin."""
 
 PERSON, AUCTION, BID = "person", "auction", "bid"
 COLUMNS = {
@@ -31,12 +31,12 @@ COLUMNS = {
 
 
 def draw(events: int) -> dict[str, pa.Table]:
-    """Returns the first so many events, by kind, in order of time; the same ones at every call."""
+    """Returns the first `events` events, by kind, in order of time; every call returns the same events."""
     random = np.random.default_rng(SEED)
     number = np.arange(events)
     cycle, place = number // CYCLE, number % CYCLE
     t = START_MS + number
-    people, newest = cycle + 1, np.maximum(cycle * AUCTIONS + np.minimum(place, AUCTIONS), 1)  # so many there are
+    people, newest = cycle + 1, np.maximum(cycle * AUCTIONS + np.minimum(place, AUCTIONS), 1)  # numbers so far
     is_auction, is_bid = (place >= 1) & (place <= AUCTIONS), place > AUCTIONS
     auctions, bids = int(is_auction.sum()), int(is_bid.sum())
     seller = _drawn(random, people[is_auction], ACTIVE_PEOPLE, hot=0.75)
@@ -53,11 +53,11 @@ def draw(events: int) -> dict[str, pa.Table]:
             t[is_bid],
         ),
     }
-    return {kind: pa.table(list(map(pa.array, own)), names=list(COLUMNS[kind])) for kind, own in columns.items()}
+    return {kind: pa.table(list(map(pa.array, arrays)), names=list(COLUMNS[kind])) for kind, arrays in columns.items()}
 
 
 def write(folder: Path, *, epochs: int, epoch_events: int, files_per_epoch: int) -> None:
-    """Writes the events epoch by epoch, to a folder for each kind; a file has every second, third, … event of it."""
+    """Writes the events by epoch, to a folder for each kind; of n files each has every n-th event of its kind."""
     drawn = draw(epochs * epoch_events)
     for kind, table in drawn.items():
         times = np.asarray(table.column("t")) - START_MS
@@ -69,7 +69,7 @@ def write(folder: Path, *, epochs: int, epoch_events: int, files_per_epoch: int)
 
 
 def _drawn(random: np.random.Generator, there: Longs, newest: int, *, hot: float) -> Longs:
-    """Draws one of as many ids as there are: a share of the newest hot one, otherwise any of the newest few."""
+    """Draws ids below `there`: with probability `hot` the newest hot one, otherwise one of the `newest` newest."""
     count = len(there)
     recent = there - 1 - (random.random(count) * np.minimum(there, newest)).astype(np.int64)
     return np.where(random.random(count) < hot, (there - 1) // HOT * HOT, recent)

@@ -1,4 +1,4 @@
-"""The peer: Apache Flink's SQL, over the same events in one stream."""
+"""Runs the peer Apache Flink with SQL, over the same events in one stream."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from benchmarks.nexmark.queries import QUERIES, query_of, sql_of
 
 KINDS = (PERSON, AUCTION, BID)
 WIDTH = max(map(len, COLUMNS.values())) - 1
-"""Columns of an event beside its kind and its time."""
+"""Number of columns of an event besides its kind and its time."""
 HEAP_GB = 6
-"""Of q4 Flink keeps all bids, which in 2 GiB leaves it collecting garbage."""
+"""In q4 Flink keeps all bids; with 2 GiB it only collects garbage."""
 
 
 def run(case: Case) -> Outcome:
@@ -33,11 +33,11 @@ def run(case: Case) -> Outcome:
 
 def _event(kind: str, events: pa.Table) -> pa.Table:
     """Returns events of a kind in the columns that all kinds share."""
-    own = [events.column(name) for name in COLUMNS[kind][:-1]]
-    nothing = [pa.array(np.zeros(len(events), np.int64))] * (WIDTH - len(own))
+    columns = [events.column(name) for name in COLUMNS[kind][:-1]]
+    padding = [pa.array(np.zeros(len(events), np.int64))] * (WIDTH - len(columns))
     number = pa.array(np.full(len(events), KINDS.index(kind)))
     names = ["kind", *(f"c{n}" for n in range(WIDTH)), "t"]
-    return pa.table([number, *own, *nothing, events.column("t")], names=names)
+    return pa.table([number, *columns, *padding, events.column("t")], names=names)
 
 
 __all__ = ["run"]

@@ -1,4 +1,4 @@
-"""Functions over one or two streams, record by record."""
+"""Row functions over one or two streams."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,14 +17,14 @@ from state_engine.api.windows import TimeWindow, WindowFunction
 
 
 class SellersAndItems(KeyedCoProcessFunction):
-    """Query 3: a person meets all auctions that it sells at, whichever comes first."""
+    """Query 3: joins a person with all its auctions, whichever comes first."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._state = runtime_context.get_state(ValueStateDescriptor("state", Types.LONG()))
         self._items = runtime_context.get_list_state(ListStateDescriptor("items", Types.LONG()))
 
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
-        """Of an auction."""
+        """Processes an auction."""
         state = self._state.value()
         if state is None:
             self._items.add(value.id)
@@ -32,7 +32,7 @@ class SellersAndItems(KeyedCoProcessFunction):
         return ((value.seller, state, value.id),)
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> list[Any]:
-        """Of a person."""
+        """Processes a person."""
         self._state.update(value.state)
         waiting = [(value.id, value.state, item) for item in self._items.get()]
         if waiting:
@@ -41,10 +41,10 @@ class SellersAndItems(KeyedCoProcessFunction):
 
 
 class Winners(KeyedCoProcessFunction):
-    """Queries 4 and 9: the highest bid of each auction, the first one of several, when the auction ends.
+    """Queries 4 and 9: emits the highest bid of each auction, the first of several, when the auction ends.
 
     Args:
-        prices_alone: Whether category and price are given; otherwise the auction and its bid.
+        prices_alone: Whether to emit category and price; otherwise the auction and its bid.
     """
 
     def __init__(self, *, prices_alone: bool) -> None:
@@ -59,12 +59,12 @@ class Winners(KeyedCoProcessFunction):
         )
 
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
-        """Of an auction."""
+        """Processes an auction."""
         self._auction.update((value.category, value.expires))
         ctx.timer_service().register_event_time_timer(value.expires)
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
-        """Of a bid, which comes behind its auction: records are in order of time."""
+        """Processes a bid. It comes after its auction, since records are in order of time."""
         auction = self._auction.value()
         if auction is None or value.t > auction[1]:
             return
@@ -81,7 +81,7 @@ class Winners(KeyedCoProcessFunction):
 
 
 class Totals(KeyedProcessFunction):
-    """Query 4: sum and number of the prices of a category so far, with each of them."""
+    """Query 4: emits with each price the sum and number of its category's prices so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         totals = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -94,7 +94,7 @@ class Totals(KeyedProcessFunction):
 
 
 class Counts(AggregateFunction):
-    """Query 5: how many records a window has."""
+    """Query 5: counts the records of a window."""
 
     def create_accumulator(self) -> int:
         return 0
@@ -110,18 +110,18 @@ class Counts(AggregateFunction):
 
 
 class OfWindow(WindowFunction[int, tuple[int, int, int], int, TimeWindow]):
-    """Puts the start of a window and the key to its count."""
+    """Adds the start of a window and the key to its count."""
 
     def apply(self, key: int, window: TimeWindow, inputs: Iterable[int]) -> list[tuple[int, int, int]]:
         return [(window.start, key, n) for n in inputs]
 
 
 class Largest(KeyedProcessFunction):
-    """Queries 5 and 7: of the rows of a key, those with its largest number, once a time is over.
+    """Queries 5 and 7: emits the rows of a key with the largest number, when a time has passed.
 
     Args:
-        column: Of the number.
-        behind: How many ms behind the key the time is, which itself is one.
+        column: Column of the number.
+        behind: This time is this many ms after the key, which itself is a time.
     """
 
     def __init__(self, column: str, behind: int) -> None:
@@ -150,17 +150,17 @@ class Largest(KeyedProcessFunction):
 
 
 class NewSellers(KeyedCoProcessFunction):
-    """Query 8: a person and a window, as soon as both an auction and the person came in that window."""
+    """Query 8: emits a person and a window, as soon as the person and one of its auctions came in that window."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
 
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
-        """Of a person."""
+        """Processes a person."""
         return self._process(1, ctx)
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
-        """Of an auction."""
+        """Processes an auction."""
         return self._process(2, ctx)
 
     def _process(self, side: int, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
@@ -179,7 +179,7 @@ class NewSellers(KeyedCoProcessFunction):
 
 
 class Sessions(KeyedProcessFunction):
-    """Query 11: bids of a bidder until none has come for a while: the bidder, the session's bounds, how many."""
+    """Query 11: sessions of a bidder's bids: emits the bidder, the session's bounds, and the number of bids."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         session = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
@@ -203,7 +203,7 @@ class Sessions(KeyedProcessFunction):
 
 
 class LastBid(KeyedProcessFunction):
-    """Query 18: the newest record of a key, whenever it became another one."""
+    """Query 18: emits the newest record of a key whenever it changes."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         bid = Types.TUPLE([Types.LONG(), Types.LONG()])

@@ -1,4 +1,4 @@
-"""Lakestate's side: the queries in each of its forms."""
+"""Runs Lakestate: the queries in each of its forms."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ PROGRAMS = {
     "vectorised": vectorised_programs.PROGRAMS,
     "declared": declared_programs.PROGRAMS,
 }
-"""By form."""
+"""The programs by form."""
 
 
 def run(case: Case) -> Outcome:
@@ -44,7 +44,7 @@ def run_in(spark: SparkSession, case: Case) -> Outcome:
     ends, given, query = EpochEnds(), GivenRows(), query_of(case.workload)
     spark.streams.addListener(ends)
     job(spark, case, given).start(spark, available_now=True).await_termination()
-    # Behind the last records come epochs that fire what is left: they are the end of the input, and no part of it.
+    # After the last records more epochs fire the remaining timers. They belong to the end of the input.
     times = ends.wait(case.epochs, more=True)
     rows = given.rows
     if form_of(CONTENDERS[case.engine]) == "declared" and query in declared_programs.RESULTS:
@@ -54,7 +54,7 @@ def run_in(spark: SparkSession, case: Case) -> Outcome:
 
 def job(spark: SparkSession, case: Case, given: "GivenRows") -> StreamJob:
     """Returns the job of a case's query; its rows go to a sink in the driver."""
-    made = StreamJob(
+    new_job = StreamJob(
         "nexmark",
         root=str(Path(case.work) / "root"),
         parallelism=case.parallelism,
@@ -67,15 +67,15 @@ def job(spark: SparkSession, case: Case, given: "GivenRows") -> StreamJob:
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", case.files_per_epoch)
         records = reader.parquet(str(Path(case.inputs) / kind))
         in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("t")
-        return made.from_stream(records, name=kind, bounded=True).assign_timestamps_and_watermarks(in_order)
+        return new_job.from_stream(records, name=kind, bounded=True).assign_timestamps_and_watermarks(in_order)
 
     program = PROGRAMS[form_of(CONTENDERS[case.engine])][query_of(case.workload)]
     program(read).sink_to(ForeachEpochSink(given), uid="out")
-    return made
+    return new_job
 
 
 class GivenRows:
-    """The function of a sink: keeps the rows. An epoch that is given a second time counts once."""
+    """A sink function that keeps the rows. An epoch that comes a second time counts once."""
 
     def __init__(self) -> None:
         self._epochs: dict[EpochId, pa.Table] = {}

@@ -21,13 +21,13 @@ PARALLELISM = 2
 
 
 class Plan(NamedTuple):
-    """What is run.
+    """What to run.
 
     Attributes:
         queries: Names in `QUERIES`.
         engines: Names in `NEXMARK_ENGINES`.
-        epoch_events: Events of an epoch, of all kinds.
-        epochs: How many there are.
+        epoch_events: Number of events of an epoch, of all kinds.
+        epochs: Number of epochs.
         rounds: How often each case is run; the report has the median.
     """
 
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
 
 
 def at_hand() -> list[str]:
-    """Returns the engines that are here; `make flink` gets the others."""
+    """Returns the installed engines; `make flink` installs the others."""
     return [name for name, engine in NEXMARK_ENGINES.items() if engine.engine != "flink" or FLINK_PYTHON.exists()]
 
 
@@ -57,7 +57,7 @@ def measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:
 
 
 def cases(plan: Plan, inputs: Path, work: Path) -> Iterator[Case]:
-    """Yields the cases of one round. An epoch has as many records as a query reads of its events."""
+    """Yields the cases of one round. Only the events that a query reads count as records of its epochs."""
     for query in plan.queries:
         read = plan.epoch_events * sum(SHARES[kind] for kind in QUERIES[query].reads) // events.CYCLE
         for engine in (one for one in plan.engines if runs(query, NEXMARK_ENGINES[one])):
@@ -80,11 +80,11 @@ SHARES = {
     events.AUCTION: events.AUCTIONS,
     events.BID: events.CYCLE - events.AUCTIONS - 1,
 }
-"""Events of each kind among `CYCLE`."""
+"""Number of events of each kind among `CYCLE` events."""
 
 
 def judged(run: Run) -> Result:
-    """Returns the row of a run, its result compared with what is right."""
+    """Returns the row of a run, with its results compared with the expected ones."""
     return result_of(run, {EMITTED: _right(run.case.workload, run.case.inputs)})
 
 

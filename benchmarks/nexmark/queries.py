@@ -1,7 +1,7 @@
-"""The queries of Nexmark that need state. Their SQL lies in `sql/`; that of DuckDB says what is right.
+"""The queries of Nexmark that need state. Their SQL is in `sql/`; the SQL for DuckDB gives the expected results.
 
-Rows are 64-bit integers alone; bounds of windows are ms since 1970. What a query comes to in the end is compared: of an
-average its sum and number, since engines round it differently.
+Rows have only 64-bit integers; bounds of windows are ms since 1970. The final results of a query are compared. For an
+average these are its sum and count, since engines round averages differently.
 """
 
 from pathlib import Path
@@ -13,17 +13,18 @@ from benchmarks.nexmark.events import AUCTION, BID, PERSON
 SQL = Path(__file__).parent / "sql"
 WINDOW_MS, SLIDE_MS, GAP_MS = 10_000, 2_000, 10_000
 CATEGORY, LAST_STATE = 10, 2
-"""As they stand in the SQL."""
+"""The same values as in the SQL."""
 
 
 class Query(NamedTuple):
     """One query.
 
     Attributes:
-        about: What it asks for, and what that takes.
-        reads: The kinds of events.
-        key: By so many columns of the result, the first ones, a later row replaces an earlier one; 0 where all count.
-        without: The forms, of an engine, that the query is not written in.
+        about: The question, and the operations that it needs.
+        reads: The kinds of events that it reads.
+        key: Number of first columns of the result that are its key: a later row replaces an earlier one. 0 if all rows
+            count.
+        without: The forms, as `engine/form`, in which the query is not written.
     """
 
     about: str
@@ -44,16 +45,16 @@ QUERIES = {
     "q11": Query("How many bids has a bidder made without a pause of ten seconds? Sessions.", (BID,)),
     "q18": Query("What did a bidder bid last at an auction? The newest record of a key.", (BID,), 2),
 }
-"""By Nexmark's numbers."""
+"""The queries by Nexmark's numbers."""
 
 
 def runs(query: str, engine: Engine) -> bool:
-    """Returns whether a query is written for an engine, in its form."""
+    """Returns whether a query is written for an engine's form."""
     return f"{engine.engine}/{form_of(engine)}" not in QUERIES[query].without
 
 
 def form_of(engine: Engine) -> str:
-    """Returns the form of the API that an engine's queries are written in, wherever the state is held."""
+    """Returns the form of the API in which an engine's queries are written, without the backend."""
     return engine.form.removesuffix("/rocksdb")
 
 
@@ -66,11 +67,11 @@ def sql_of(workload: str, dialect: str) -> str:
     """Returns the SQL of a workload's query, over a view for each kind of event.
 
     Args:
-        workload: Ends with the name of a query.
-        dialect: `duckdb`; `flink`, whose views also have a `rowtime`; `spark`, whose views have the same as `at`.
+        workload: A name that ends with the name of a query.
+        dialect: `duckdb`; `flink`, with views that also have a `rowtime`; `spark`, with views that call this `at`.
     """
-    own = SQL / f"{query_of(workload)}.{dialect}.sql"
-    return (own if own.exists() else SQL / f"{query_of(workload)}.sql").read_text()
+    in_dialect = SQL / f"{query_of(workload)}.{dialect}.sql"
+    return (in_dialect if in_dialect.exists() else SQL / f"{query_of(workload)}.sql").read_text()
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The physical reference, and what is right: DuckDB, which has all events before it."""
+"""Runs DuckDB over all events at once: the physical reference, and the expected results."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ def run(case: Case) -> Outcome:
 
 
 def answer(workload: str, inputs: str, threads: int) -> pa.Table:
-    """Returns the rows that are right for the events in a folder.
+    """Returns the expected rows for the events in a folder.
 
     Args:
-        workload: Ends with the name of a query.
+        workload: A name that ends with the name of a query.
         inputs: The folder.
-        threads: So many work on it.
+        threads: Number of threads.
     """
     return duckdb.answer(sql_of(workload, "duckdb"), _folders(workload, inputs), threads)
 

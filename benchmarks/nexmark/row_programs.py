@@ -1,4 +1,4 @@
-"""The queries by functions, record by record."""
+"""The queries by row functions."""
 
 from collections.abc import Callable
 
@@ -83,6 +83,6 @@ PROGRAMS: dict[str, Callable[[Read], DataStream]] = {
     "q11": sessions,
     "q18": last_bids,
 }
-"""By Nexmark's numbers."""
+"""The programs by Nexmark's numbers."""
 
 __all__ = ["PROGRAMS"]

@@ -1,4 +1,4 @@
-"""How the rows of a query are compared: by sums that every engine can tell, of what its result comes to in the end."""
+"""Compares the rows of a query: by sums of its final results, which every engine can report."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from benchmarks.data import Longs
 from benchmarks.workloads.workload import checks_of
 
 FACTOR = 1_000_003
-"""A row's number is that of its columns in this base, in 64 bits that overflow; `Nexmark.java` does the same."""
+"""Base of a row's number: its columns are digits, in 64 bits with overflow; `Nexmark.java` does the same."""
 
 
 def sums(rows: pa.Table) -> pa.Table:
-    """Returns what rows of integers, and of timestamps as ms, come to."""
+    """Returns the sums of rows of integers, and of timestamps as ms."""
     columns = [milliseconds(column) for column in rows.columns]
     number = np.zeros(len(rows), np.int64)
     with np.errstate(over="ignore"):
@@ -25,7 +25,7 @@ def sums(rows: pa.Table) -> pa.Table:
 
 
 def final(rows: pa.Table, key: int) -> pa.Table:
-    """Returns the last row of each value of so many columns, or all rows where there are none."""
+    """Returns the last row for each value of the first `key` columns, or all rows if `key` is 0."""
     if not key:
         return rows
     numbered = rows.append_column("place", pa.array(np.arange(len(rows))))
@@ -34,7 +34,7 @@ def final(rows: pa.Table, key: int) -> pa.Table:
 
 
 def told(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Returns some columns; of a changelog's rows without those that go, since of a key the last one counts."""
+    """Returns some columns of the rows; for a changelog, without retracted rows, since the last row of a key counts."""
     if "op" in rows.column_names:
         rows = rows.filter(pc.is_in(rows.column("op"), pa.array(["+I", "+U"])))
     return rows.select(list(columns))

@@ -1,4 +1,4 @@
-"""The peer: Spark's own stateful operators, written in its SQL, with the RocksDB state store."""
+"""Runs the peer Spark: its own stateful operators, in SQL, with the RocksDB state store."""
 
 import os
 from pathlib import Path
@@ -17,17 +17,17 @@ from benchmarks.nexmark.rows import FACTOR, sums
 from benchmarks.workloads.workload import CHECKS, checks
 
 SETTINGS = {
-    # Rows are compared by sums in 64 bits that overflow.
+    # Rows are compared by 64-bit sums, which overflow.
     "spark.sql.ansi.enabled": "false",
-    # Behind the last record comes a batch without any, in which what is left fires.
+    # After the last record a batch without records lets the remaining timers fire.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
 UNTIMED = ("q3", "q18")
-"""They have no use for a watermark."""
+"""Queries that need no watermark."""
 REPLACING = "q18"
-"""It updates its rows: what it comes to stands in its state. All others append rows that are final."""
+"""This query updates its rows, so its results are in its state. All others append final rows."""
 END_T, END_ID = 4_000_000_000_000, -1
-"""Spark's input has no end: an event of each kind in the far future says that there are no others, and is no result."""
+"""Spark's input has no end: an event of each kind in the far future ends it, and is not part of the results."""
 
 
 def run(case: Case) -> Outcome:
@@ -49,7 +49,7 @@ def run_in(spark: SparkSession, case: Case) -> Outcome:
     result = rows if query == REPLACING else _observed(rows)
     writer = result.writeStream.format("noop").outputMode("update" if query == REPLACING else "append")
     writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
-    # Behind the last records come batches that fire what is left: they are the end of the input, and no part of it.
+    # After the last records more batches fire the remaining timers. They belong to the end of the input.
     return Outcome(ends.wait(case.epochs, more=True), _final(spark, query, checkpoint, ends))
 
 
@@ -63,7 +63,7 @@ def _read(spark: SparkSession, case: Case, kind: str) -> DataFrame:
 
 
 def ended(case: Case, kind: str) -> Path:
-    """Returns a folder with the files of a kind of events, and one epoch more, which ends them."""
+    """Returns a folder with the files of a kind of events, and one more epoch with the event that ends them."""
     folder = Path(case.work) / "inputs" / kind
     folder.mkdir(parents=True)
     for path in (Path(case.inputs) / kind).iterdir():
@@ -75,7 +75,7 @@ def ended(case: Case, kind: str) -> Path:
 
 
 def _observed(rows: DataFrame) -> DataFrame:
-    """Sums what is emitted in the JVM, as `rows.sums` does."""
+    """Sums the emitted rows in the JVM, as `rows.sums` does."""
     first, *others = rows.columns
     number = first
     for column in others:
@@ -85,7 +85,7 @@ def _observed(rows: DataFrame) -> DataFrame:
 
 
 def _final(spark: SparkSession, query: str, checkpoint: str, ends: EpochEnds) -> Tables:
-    """Returns the sums of what was emitted; where later rows replace earlier ones, of what the state store holds."""
+    """Returns the sums of the emitted rows; if later rows replace earlier ones, of the rows in the state store."""
     if query != REPLACING:
         return {EMITTED: checks(*(ends.observed[name] for name in CHECKS))}
     state = spark.read.format("statestore").load(checkpoint)

@@ -1,4 +1,4 @@
-"""What the programs of all forms read."""
+"""The input of the programs of all forms."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The queries by functions over the records of an epoch as columns; two streams come as one."""
+"""The queries by vectorised functions; two streams are merged into one."""
 
 from collections.abc import Callable
 
@@ -84,6 +84,6 @@ PROGRAMS: dict[str, Callable[[Read], DataStream]] = {
     "q11": sessions,
     "q18": last_bids,
 }
-"""By Nexmark's numbers."""
+"""The programs by Nexmark's numbers."""
 
 __all__ = ["PROGRAMS"]

@@ -1,4 +1,4 @@
-"""What the engines are compared by: each workload's records, and what is right for them; no engine is imported here."""
+"""The streaming workloads: the records and the expected results of each. No engine is imported here."""
 
 from benchmarks.workloads.map_and_list import MAP_AND_LIST_WORKLOAD
 from benchmarks.workloads.running_count import RUNNING_COUNT_WORKLOAD, TTL_WORKLOAD
@@ -9,4 +9,4 @@ WORKLOADS = {
     workload.name: workload
     for workload in (RUNNING_COUNT_WORKLOAD, MAP_AND_LIST_WORKLOAD, TTL_WORKLOAD, SESSIONS_WORKLOAD, WINDOWS_WORKLOAD)
 }
-"""By the name that the command line takes."""
+"""By name on the command line."""

@@ -1,7 +1,8 @@
-"""What workloads in event time share: when it begins, and the comparison with engines whose input does not end.
+"""Shared by workloads in event time: the start time, and the comparison with engines that do not end their input.
 
-What is right are all rows: an engine that ends its input has emitted them; of the others those count too that are still
-in their state. None may be there whose timer was due when the last epoch began: timers have to fire.
+The truth has all rows. An engine that ends its input has emitted all of them. For other engines, rows that are still in
+their state count too. But a row with a timer that was due when the last epoch began must not be in the state: timers
+have to fire.
 """
 
 import pyarrow as pa
@@ -15,21 +16,21 @@ OVERDUE = "overdue"
 
 
 def right(keys: Longs, numbers: Longs) -> Tables:
-    """Returns what all rows come to, by their keys and the numbers that stand for them, and that none is overdue."""
+    """Returns the expected sums of all rows, from their keys and numbers, and that no row is overdue."""
     return {EMITTED: checks_of(keys, numbers), OVERDUE: _overdue(0)}
 
 
 def settled(emitted: pa.Table, keys: Longs, numbers: Longs, due: Longs, case: Case) -> Tables:
-    """Returns what the rows of an engine come to, emitted and open, and how many of these should have been emitted.
+    """Returns the sums of an engine's emitted and open rows, and the number of open rows that are overdue.
 
     Args:
-        emitted: Sums of what it emitted.
-        keys: Of the rows that are still open.
-        numbers: What stands for each of them.
+        emitted: Sums of the emitted rows.
+        keys: Keys of the rows that are still open.
+        numbers: The number of each of these rows.
         due: When the timer of each is due, in ms.
-        case: What the engine ran.
+        case: The case that the engine ran.
     """
-    # The watermark with which the last epoch began: it stands behind the last record of the one before.
+    # The watermark with which the last epoch began: 1 ms before the last record of the previous epoch.
     watermark = START_MS + (case.epochs - 1) * case.epoch_records - 2
     return {
         EMITTED: added(emitted, checks_of(keys, numbers)),

@@ -1,6 +1,6 @@
 """The input files of a workload.
 
-All records of a key stand in files of one number, in order: so they reach every engine in that order, from one task.
+All records of a key are in files of one part number, in order. So they reach every engine in this order, from one task.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ def write_stream(
     epoch_records: int,
     files_per_epoch: int,
 ) -> None:
-    """Writes the epochs of a workload; the data set is replayed when it is too short. Event times go on."""
+    """Writes the epochs of a workload. A short data set is replayed, with event times that continue."""
     drawn = {"k": draw_keys(records, keys), **workload.draw(records)}
     for epoch in range(epochs):
         positions = np.arange(epoch * epoch_records, (epoch + 1) * epoch_records)

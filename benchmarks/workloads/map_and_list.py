@@ -1,7 +1,7 @@
 """Workload `map_and_list`: count a key's items in a map and keep its values in a list.
 
 When an item's count becomes a multiple of `EVERY`, the item, its count and the sum of the list are emitted, and the
-list is cleared. So what a list holds depends on the order of a key's records, which is that of the files.
+list is cleared. So the contents of a list depend on the order of a key's records, which is that of the files.
 """
 
 from collections.abc import Mapping
@@ -28,34 +28,34 @@ def draw(records: int) -> Mapping[str, Longs]:
 
 
 def truth(records: pa.Table, keys: int) -> Tables:
-    """Returns the counts of each key's items, the values that are left in its list, and what was emitted."""
+    """Returns the counts of each key's items, the remaining values of its list, and sums of the emitted rows."""
     k, item, v = (longs(records, name) for name in ("k", "item", "v"))
     order = np.argsort(k, kind="stable")
     k, item, v = k[order], item[order], v[order]
     n = occurrences(k * ITEMS + item)
     emits = n % EVERY == 0
-    # A list begins anew with each key, and behind each record that emits.
+    # A list begins anew with each key, and after each record that emits.
     begins = np.append(True, (k[1:] != k[:-1]) | emits[:-1])
     lists = np.cumsum(begins) - 1
     sums = np.add.reduceat(v, np.flatnonzero(begins))
-    left = ~np.bincount(lists, emits).astype(bool)[lists]
+    remaining = ~np.bincount(lists, emits).astype(bool)[lists]
     numbers = (sums[lists[emits]] + n[emits]) * ITEMS + item[emits]
     return {
         "counts": records.group_by(["k", "item"]).aggregate([((), "count_all")]).rename_columns(["k", "item", "n"]),
-        "values": pa.table({"k": k[left], "v": v[left]}),
+        "values": pa.table({"k": k[remaining], "v": v[remaining]}),
         EMITTED: checks_of(k[emits], numbers),
     }
 
 
 def occurrences(values: Longs) -> Longs:
-    """Returns, for each place, how often its value has occurred up to there."""
+    """Returns for each position how often its value has occurred up to and including it."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     lengths = np.diff(np.append(begins, len(values)))
-    found = np.empty(len(values), np.int64)
-    found[order] = np.arange(len(values)) - np.repeat(begins, lengths) + 1
-    return found
+    counts = np.empty(len(values), np.int64)
+    counts[order] = np.arange(len(values)) - np.repeat(begins, lengths) + 1
+    return counts
 
 
 MAP_AND_LIST_WORKLOAD = Workload(

@@ -1,6 +1,6 @@
-"""Workloads `running_count` and `ttl`: emit, with each record, how many records its key has had so far.
+"""Workloads `running_count` and `ttl`: emit with each record the number of records of its key so far.
 
-`ttl` keeps the count with a time to live of an hour, of which nothing expires: what is measured is its bookkeeping.
+`ttl` keeps the count with a time to live of an hour. Nothing expires: it measures the cost of tracking access times.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ COUNT = "count"
 
 
 def truth(records: pa.Table, keys: int) -> Tables:
-    """Returns how often each key occurs, and with 64-bit keys what all counts emitted on the way come to."""
+    """Returns the count of each key, and with 64-bit keys the sums of all emitted counts."""
     counts = records.group_by("k").aggregate([((), "count_all")]).rename_columns(["k", "n"])
     if not pa.types.is_int64(counts.schema.field("k").type):
         return {COUNT: counts}

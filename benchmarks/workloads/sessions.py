@@ -1,7 +1,6 @@
 """Workload `sessions`: count the records of a key until none comes for a while, in event time, with timers.
 
-A record that comes later than the gap closes the session before it itself, so no result depends on how far a watermark
-is.
+A record after the gap closes the previous session itself, so no result depends on the current watermark.
 """
 
 import numpy as np
@@ -12,18 +11,18 @@ from benchmarks.workloads import event_time
 from benchmarks.workloads.workload import Workload, longs
 
 GAP = 1.4
-"""Of the mean time between two records of a key: with random keys a session then has about four."""
+"""The gap as a multiple of the mean time between two records of a key. A session then has about four records."""
 SESSION = "session"
-"""The table of the sessions that are open: key, count, time of the last record in ms."""
+"""The table of open sessions: key, count, time of the last record in ms."""
 
 
 def gap_ms(keys: int) -> int:
-    """Returns the gap, in ms. There is a record in each, so a key has one in as many as there are keys, on average."""
+    """Returns the gap, in ms. There is one record per ms, so a key has a record every `keys` ms on average."""
     return int(GAP * keys)
 
 
 def truth(records: pa.Table, keys: int) -> Tables:
-    """Returns what all sessions come to, and that none is overdue."""
+    """Returns the expected sums of all sessions, and that none is overdue."""
     k, t = longs(records, "k"), longs(records, "t")
     order = np.lexsort((t, k))
     k, t = k[order], t[order]
@@ -32,7 +31,7 @@ def truth(records: pa.Table, keys: int) -> Tables:
 
 
 def settled(final: Tables, case: Case) -> Tables:
-    """Returns what an engine's sessions come to, emitted and open, and how many of these should have been emitted."""
+    """Returns the sums of an engine's emitted and open sessions, and the number of open ones that are overdue."""
     if SESSION not in final:
         return final
     k, count, last = (np.asarray(column) for column in final[SESSION].columns)

@@ -1,6 +1,6 @@
-"""Workload `windows`: count and sum of each key in windows of event time, one after the other, emitted once each.
+"""Workload `windows`: count and sum of each key in tumbling windows of event time, each emitted once.
 
-Nothing is late: all records of a key come in order, and every engine has watermarks that wait for its slowest source.
+Nothing is late: all records of a key come in order, and the watermarks of every engine wait for its slowest source.
 """
 
 import numpy as np
@@ -12,18 +12,18 @@ from benchmarks.workloads import event_time
 from benchmarks.workloads.workload import Workload, longs
 
 RECORDS = 4
-"""Of a key in a window, on average."""
+"""Average number of records of a key in a window."""
 VALUES = 1000
 MARKS = 11
-"""Starts of windows count modulo this, so that a row of another window is noticed; sizes are no multiples of it."""
+"""A row's number includes the window's start modulo this, to detect wrong windows; sizes are not multiples of it."""
 OPEN = "open"
-"""The table of the windows that are not over: key, start in ms, count, sum."""
+"""The table of open windows: key, start in ms, count, sum."""
 NOT_HERE = {"transformWithState", PASS_THROUGH, PROCESS_MODE, f"{PROCESS_MODE}/rocksdb"}
-"""Contenders without windows of their own, and those that would take too long."""
+"""Contenders without windows, and contenders that would take too long."""
 
 
 def window_ms(keys: int) -> int:
-    """Returns the size of a window, in ms. There is a record in each."""
+    """Returns the size of a window, in ms. There is one record per ms."""
     return RECORDS * keys
 
 
@@ -33,25 +33,25 @@ def draw(records: int) -> dict[str, Longs]:
 
 
 def truth(records: pa.Table, keys: int) -> Tables:
-    """Returns what all windows come to, and that none is overdue."""
+    """Returns the expected sums of all windows, and that none is overdue."""
     t = longs(records, "t")
-    placed = records.append_column("start", pa.array(t - t % window_ms(keys)))
-    windows = placed.group_by(["k", "start"]).aggregate([((), "count_all"), ("v", "sum")])
+    with_start = records.append_column("start", pa.array(t - t % window_ms(keys)))
+    windows = with_start.group_by(["k", "start"]).aggregate([((), "count_all"), ("v", "sum")])
     k, start, n, total = (longs(windows, name) for name in ("k", "start", "count_all", "v_sum"))
     return event_time.right(k, numbers(start, n, total))
 
 
 def numbers(start: Longs, n: Longs, total: Longs) -> Longs:
-    """Returns the numbers that stand for windows."""
+    """Returns the numbers of the rows of windows, for the sums."""
     return (total + n) * MARKS + start % MARKS
 
 
 def settled(final: Tables, case: Case) -> Tables:
-    """Returns what an engine's windows come to, emitted and open, and how many of these should have been emitted."""
+    """Returns the sums of an engine's emitted and open windows, and the number of open ones that are overdue."""
     if OPEN not in final:
         return final
     k, start, n, total = (np.asarray(column) for column in final[OPEN].columns)
-    last = start + window_ms(case.keys) - 1  # the ms that the watermark has to reach
+    last = start + window_ms(case.keys) - 1  # the watermark that ends the window
     return event_time.settled(final[EMITTED], k, numbers(start, n, total), last, case)
 
 

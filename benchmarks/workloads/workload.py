@@ -1,7 +1,7 @@
-"""What a workload is, and the sums by which emitted rows are compared.
+"""Defines a workload, and the sums by which emitted rows are compared.
 
-Every engine emits rows of a key and something else; the workload says which number stands for a row. Sums of these
-numbers are what all engines can tell, whatever becomes of the rows: `CHECKS`, in 64 bits that overflow.
+Every engine emits rows of a key and other columns; the workload defines a number for each row. All engines can report
+sums of these numbers, wherever the rows go: `CHECKS`, in 64 bits with overflow.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,27 +14,27 @@ from benchmarks.data import Longs
 from benchmarks.model import EMITTED, Case, Tables
 
 CHECKS = ("records", "sum", "weighted")
-"""Of the rows emitted: how many, the sum of their numbers, and that of the squares of these times the keys."""
+"""Of the emitted rows: their count, the sum of their numbers, and the sum of squared numbers times keys."""
 
 
 class Workload(NamedTuple):
-    """One workload.
+    """One streaming workload.
 
     Attributes:
-        name: On the command line, and in the report.
+        name: Name on the command line and in the report.
         about: One line for its help.
         engines: The contenders that can run it, by their names in `ENGINES`.
-        columns: Spark's types of the columns beside the key `k`.
-        draw: Returns such columns for a data set of so many records; they are replayed with its keys.
-        truth: Returns all that is right for records and a number of keys: states, and `EMITTED`.
-        states: The states that are read back, where an engine has them.
-        compared: The tables of `truth` that are asked of an engine whose state is read back; of others it is `EMITTED`.
-        number: What stands for a row, in Spark SQL over the columns that are emitted.
-        timed: Records have an event time `t`, in ms, which grows by one with each of them.
-        length_ms: Of what is measured out in event time, for a number of keys: a gap, a window.
-        settled: Makes what an engine told comparable, where that takes more than one table.
-        key_types: Of the keys.
-        fast: The contenders that read more epochs than others: with as many, their JVM would still compile.
+        columns: Spark's types of the columns besides the key `k`.
+        draw: Returns these columns for a number of records; they are replayed with the keys.
+        truth: Returns the expected results for records and a number of keys: states, and `EMITTED`.
+        states: The states that are read back from engines that have them.
+        compared: The tables of `truth` to compare for an engine with readable state; for others only `EMITTED`.
+        number: The number of a row, in Spark SQL over the emitted columns.
+        timed: Whether records have an event time `t`, in ms, which grows by one with each record.
+        length_ms: Returns the gap or the window size in ms of event time, for a number of keys.
+        settled: Makes the results of an engine comparable, if this takes more than one table.
+        key_types: Types of keys.
+        fast: The contenders that read more epochs than others; otherwise their JVM would still be compiling.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Workload(NamedTuple):
 
     @property
     def sums_emitted(self) -> bool:
-        """Whether the engines whose state is read back tell sums of what they emitted, too."""
+        """Whether engines with readable state also report sums of their emitted rows."""
         return EMITTED in self.compared
 
 
@@ -64,7 +64,7 @@ def checks(records: int, total: int, weighted: int) -> pa.Table:
 
 
 def checks_of(keys: Longs, numbers: Longs) -> pa.Table:
-    """Returns what rows with such keys and numbers come to."""
+    """Returns the sums of rows with these keys and numbers."""
     return checks(len(numbers), int(numbers.sum()), int((numbers * numbers * keys).sum()))
 
 
@@ -74,7 +74,7 @@ def added(*tables: pa.Table) -> pa.Table:
 
 
 def wrapped(number: int) -> int:
-    """Returns a sum as it is left in 64 bits."""
+    """Returns a sum as a signed 64-bit integer, with overflow."""
     return (number + 2**63) % 2**64 - 2**63
 
 

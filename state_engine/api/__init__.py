@@ -1,4 +1,4 @@
-"""What the author of a job holds: functions, states, descriptors, types, rows and output tags.
+"""What an author builds a job from: functions, states, descriptors, types, rows and output tags.
 
 Windows, their assigners, triggers and evictors are in `state_engine.api.windows`.
 """

@@ -1,7 +1,7 @@
-"""Declared aggregations of the records of a key: what `KeyedStream.aggregate` keeps and gives, by name.
+"""Aggregations that `KeyedStream.aggregate` computes over the records of a key, declared by name.
 
-The meaning is SQL's: null is no value. A sum, an average or an extreme of no value is null, a count of none is 0, a
-list of none is empty.
+They work as in SQL: nulls are not counted as values. Without values, a sum, average, minimum or maximum is null, a
+count is 0, and a list is empty.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ AggregateKind = Literal[
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregation; made by the methods that have the names of SQL's functions.
+    """One aggregation; create it with the methods that are named after SQL's functions.
 
     Attributes:
         kind: The function.
-        column: Of which column's values; None for `count()` of records.
-        q: Of a quantile, which one, 0 to 1; None of the others.
+        column: The column with the values; None for `count()` of records.
+        q: Which quantile, 0 to 1; None for the other functions.
     """
 
     kind: AggregateKind
@@ -49,67 +49,67 @@ class Aggregate:
 
     @classmethod
     def count(cls, column: str | None = None) -> "Aggregate":
-        """Counts records, or those whose value is not null."""
+        """Counts records, or with a column the records with a value that is not null."""
         return cls("count", column)
 
     @classmethod
     def sum(cls, column: str) -> "Aggregate":
-        """Adds: integers to a `bigint`, decimals to 38 digits, others to a `double`. One that is too large fails."""
+        """Sums integers as `bigint`, decimals with 38 digits, others as `double`. A sum that is too large fails."""
         return cls("sum", column)
 
     @classmethod
     def min(cls, column: str) -> "Aggregate":
-        """Gives the least value; NaN is larger than every number."""
+        """Returns the least value; NaN is larger than every number."""
         return cls("min", column)
 
     @classmethod
     def max(cls, column: str) -> "Aggregate":
-        """Gives the largest value; NaN is larger than every number."""
+        """Returns the largest value; NaN is larger than every number."""
         return cls("max", column)
 
     @classmethod
     def avg(cls, column: str) -> "Aggregate":
-        """Gives the mean, a `double`; of integers it is that of the exact sum."""
+        """Returns the mean, a `double`; for integers it is computed from the exact sum."""
         return cls("avg", column)
 
     @classmethod
     def stddev(cls, column: str) -> "Aggregate":
-        """Gives the standard deviation of a sample (SQL's `STDDEV_SAMP`), a `double`; null of fewer than two values."""
+        """Returns the sample standard deviation (SQL's `STDDEV_SAMP`), a `double`; null for fewer than two values."""
         return cls("stddev", column)
 
     @classmethod
     def first(cls, column: str) -> "Aggregate":
-        """Gives the value that came first. The order within an epoch is that of `key_by(order_by=...)`."""
+        """Returns the value that came first. The order within an epoch is that of `key_by(order_by=...)`."""
         return cls("first", column)
 
     @classmethod
     def last(cls, column: str) -> "Aggregate":
-        """Gives the value that came last. The order within an epoch is that of `key_by(order_by=...)`."""
+        """Returns the value that came last. The order within an epoch is that of `key_by(order_by=...)`."""
         return cls("last", column)
 
     @classmethod
     def collect(cls, column: str) -> "Aggregate":
-        """Gives all values as a list, in the order in which they came, an empty one of none; it only grows."""
+        """Returns all values as a list in order of arrival; an empty list without values. The list only grows."""
         return cls("collect", column)
 
     @classmethod
     def approx_count_distinct(cls, column: str) -> "Aggregate":
-        """Estimates how many different values there are, a `bigint`, by HyperLogLog with a standard error of 1.3 %.
+        """Estimates the number of distinct values, a `bigint`, by HyperLogLog with a standard error of 1.3 %.
 
-        Up to 384 values it is exact, but for fewer than one case in a thousand. The empty string is no value, as in
-        Spark's `hll_sketch_agg`; both zeros are one value, and so is every NaN.
+        Up to 384 values it is exact, except in fewer than one case in a thousand. The empty string is not counted, as
+        in Spark's `hll_sketch_agg`. Both zeros count as one value, and all NaNs count as one value.
 
         Args:
-            column: Atoms but `binary`, or decimals.
+            column: Of an atomic type other than `binary`, or decimals.
         """
         return cls("approx_count_distinct", column)
 
     @classmethod
     def approx_quantile(cls, column: str, q: float) -> "Aggregate":
-        """Gives a number of the column, a `double`, at or below which about the share `q` of its numbers lies.
+        """Returns a number of the column, a `double`: about the share `q` of the numbers is at or below it.
 
-        Of up to 200 numbers it is exact (SQL's `PERCENTILE_DISC`). Of more, the share misses `q` by at most 1.33
-        percentage points with 99 % confidence; the least and the largest number (`q` 0 and 1) stay exact.
+        For up to 200 numbers it is exact (SQL's `PERCENTILE_DISC`). For more, the share differs from `q` by at most
+        1.33 percentage points with 99 % confidence. The least and the largest number (`q` 0 and 1) are always exact.
 
         Args:
             column: Integers, `float`, `double` or decimals.

@@ -1,7 +1,7 @@
-"""Broadcast state and the functions that use it, by PyFlink's names (`pyflink.datastream.functions`).
+"""Broadcast state and the functions that use it, under PyFlink's names (`pyflink.datastream.functions`).
 
-Every subtask holds the same maps. Only the broadcast side may change them, and has to do so in the same way in every
-subtask: by nothing but the element and the maps themselves.
+Every subtask holds the same maps. Only the broadcast side may change them. It must make the same change in every
+subtask, so a change may depend only on the broadcast element and on the maps themselves.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """A map that every subtask holds, as the side with the data sees it."""
+    """Broadcast state as the data side sees it: a map that every subtask holds, and that this side only reads."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
@@ -26,7 +26,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Says whether the key has an entry."""
+        """Returns whether the key has an entry."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -42,7 +42,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Says whether there is no entry."""
+        """Returns whether there is no entry."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -55,7 +55,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """The same map, as the broadcast side sees it."""
+    """Broadcast state as the broadcast side sees it: the same map, which this side may change."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -77,10 +77,10 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class BaseBroadcastProcessFunction(Function):
-    """Base of both; it holds the contexts."""
+    """Base of the two broadcast functions; it defines their contexts."""
 
     class BaseContext(ABC):
-        """What an element of either side comes with."""
+        """Context of an element of either side."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
@@ -95,28 +95,28 @@ class BaseBroadcastProcessFunction(Function):
             """Returns the operator's watermark, in ms since the Unix epoch; -2^63 before the first."""
 
     class Context(BaseContext):
-        """What a broadcast element comes with."""
+        """Context of a broadcast element."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-            """Returns the map of a descriptor that `broadcast(…)` was given."""
+            """Returns the map of a descriptor that was passed to `broadcast(…)`."""
 
     class ReadOnlyContext(BaseContext):
-        """What an element of the data comes with."""
+        """Context of an element of the data side."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-            """Returns the map of a descriptor that `broadcast(…)` was given."""
+            """Returns the map of a descriptor that was passed to `broadcast(…)`."""
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction):
-    """Processes a stream without key beside a broadcast one."""
+    """Processes a stream without key together with a broadcast stream."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What a broadcast element comes with."""
+        """Context of a broadcast element."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What an element of the data comes with."""
+        """Context of an element of the data side."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "BroadcastProcessFunction.ReadOnlyContext") -> Iterable[Any] | None:
@@ -124,17 +124,17 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction):
 
     @abstractmethod
     def process_broadcast_element(self, value: Any, ctx: "BroadcastProcessFunction.Context") -> Iterable[Any] | None:
-        """Processes one broadcast element, in every subtask; what it returns comes once from each of them."""
+        """Processes one broadcast element, in every subtask; each subtask emits the rows that its call returns."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
-    """Processes a keyed stream beside a broadcast one."""
+    """Processes a keyed stream together with a broadcast stream."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What a broadcast element comes with; there is no key."""
+        """Context of a broadcast element; it has no key."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What a record comes with."""
+        """Context of a record."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -145,11 +145,11 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
             """Returns the key: the value of a single key column, or a tuple of several."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
-        """What a timer comes with."""
+        """Context of a timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Returns by which clock the timer fired."""
+            """Returns the clock by which the timer fired."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "KeyedBroadcastProcessFunction.ReadOnlyContext") -> Iterable[Any] | None:
@@ -159,7 +159,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
     def process_broadcast_element(
         self, value: Any, ctx: "KeyedBroadcastProcessFunction.Context"
     ) -> Iterable[Any] | None:
-        """Processes one broadcast element, in every subtask; what it returns comes once from each of them."""
+        """Processes one broadcast element, in every subtask; each subtask emits the rows that its call returns."""
 
     def on_timer(self, timestamp: int, ctx: "KeyedBroadcastProcessFunction.OnTimerContext") -> Iterable[Any] | None:
         """Called when a timer fires, as `KeyedProcessFunction.on_timer`; it may read broadcast state."""

@@ -1,7 +1,7 @@
-"""When checkpoints are taken, and what becomes of them: PyFlink's `CheckpointConfig`, its names and defaults.
+"""When checkpoints are taken, and what happens to them: PyFlink's `CheckpointConfig`, its names and defaults.
 
-Every epoch is sealed, with or without checkpoints: what is configured here is how often sealed epochs are *published*
-to the state tables, how long that may take, and what it means when it fails.
+Every epoch is sealed, with or without checkpoints. These settings define how often sealed epochs are *published* to the
+state tables, how long this may take, and what follows when it fails.
 """
 
 import os
@@ -18,25 +18,25 @@ from state_engine.api.durations import Duration
 from state_engine.errors import JobDefinitionError
 
 DISABLED = -1
-"""The interval of a job that takes no checkpoints by itself."""
+"""The interval of a job that takes no periodic checkpoints."""
 
 _Choice = TypeVar("_Choice", bound=Enum)
 _UNLIMITED = (1 << 31) - 1
 _ALIGNMENT = (
-    "Unaligned checkpoints have no effect here: an epoch ends for all operators behind the same record, so that no "
+    "Unaligned checkpoints have no effect here: an epoch ends for all operators after the same record, so that no "
     "record waits for a barrier and none is in flight when state is sealed."
 )
 
 
 class CheckpointingMode(Enum):
-    """How often a record may count after a failure."""
+    """Whether a record may be counted more than once after a failure."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What becomes of a job's checkpoints when it ends."""
+    """What happens to a job's checkpoints when it ends."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -46,8 +46,8 @@ class ExternalizedCheckpointRetention(Enum):
 class CheckpointConfig:
     """Settings of a job's checkpoints; setters return the configuration, so that they can be chained.
 
-    The defaults are Flink's but for one: checkpoints are kept on cancellation unless deletion is asked for, since a
-    job without them would begin anew. Semantics: Flink's `CheckpointConfig`.
+    The defaults are Flink's, except one: checkpoints are kept on cancellation unless you request their deletion. A job
+    without them would start with empty state. Semantics: Flink's `CheckpointConfig`.
     """
 
     DEFAULT_CHECKPOINT_INTERVAL = DISABLED
@@ -75,15 +75,15 @@ class CheckpointConfig:
     # When -----------------------------------------------------------------------------------------------------------
 
     def is_checkpointing_enabled(self) -> bool:
-        """Says whether the job takes checkpoints by itself."""
+        """Returns whether the job takes periodic checkpoints."""
         return self._interval > 0
 
     def get_checkpoint_interval(self) -> int:
-        """Returns the time between two checkpoints in ms; -1 without."""
+        """Returns the time between two checkpoints in ms; -1 without periodic checkpoints."""
         return self._interval
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> "CheckpointConfig":
-        """Says how often an epoch carries a checkpoint, in ms from one beginning to the next.
+        """Sets how often an epoch carries a checkpoint: ms from the beginning of one checkpoint to that of the next.
 
         Raises:
             JobDefinitionError: It is below 10 ms.
@@ -96,9 +96,10 @@ class CheckpointConfig:
         return self._min_pause
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> "CheckpointConfig":
-        """Sets the least time between the end of one checkpoint and the next, in ms; one on demand does not wait.
+        """Sets the least time between the end of one checkpoint and the beginning of the next, in ms.
 
-        With a pause above 0 no two checkpoints are under way at once, whatever `set_max_concurrent_checkpoints` says.
+        A checkpoint on demand does not wait. With a pause above 0 at most one checkpoint is in progress at a time,
+        whatever `set_max_concurrent_checkpoints` was given.
 
         Raises:
             JobDefinitionError: It is negative.
@@ -107,11 +108,11 @@ class CheckpointConfig:
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """Returns how many checkpoints may be under way at once."""
+        """Returns the number of checkpoints that may be in progress at once."""
         return self._max_concurrent
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> "CheckpointConfig":
-        """Sets how many checkpoints may be under way at once.
+        """Sets the number of checkpoints that may be in progress at once.
 
         Raises:
             JobDefinitionError: It is below 1.
@@ -126,13 +127,14 @@ class CheckpointConfig:
         return self._mode
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> "CheckpointConfig":
-        """Says whether output may leave before its epoch is sealed.
+        """Sets whether output may be emitted before its epoch is sealed.
 
-        State and Delta sinks are exactly once in both modes. With `AT_LEAST_ONCE` functions (`ForeachEpochSink`) get an
-        epoch's rows before it is sealed, and get them again, with the same `EpochId.behind`, if it is not.
+        State and Delta sinks are exactly once in both modes. With `AT_LEAST_ONCE`, functions (`ForeachEpochSink`) get
+        an epoch's rows before it is sealed. If it is then not sealed, they get the rows again, with the same
+        `EpochId.behind`.
 
         Raises:
-            JobDefinitionError: There is no such mode.
+            JobDefinitionError: This mode does not exist.
         """
         self._mode = _one_of(CheckpointingMode, checkpointing_mode)
         return self
@@ -143,23 +145,23 @@ class CheckpointConfig:
     # Where ----------------------------------------------------------------------------------------------------------
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """Returns what keeps the state of checkpoints; None for the default, Delta tables."""
+        """Returns the storage for the state of checkpoints; None for the default, Delta tables."""
         return self._storage
 
     def set_checkpoint_storage(self, storage: "CheckpointStorage | str") -> "CheckpointConfig":
-        """Says what keeps the state of checkpoints; any start may say something else.
+        """Sets the storage for the state of checkpoints; every start may choose another one.
 
         Args:
-            storage: An instance, or by name: `delta`, `filesystem`, `memory`.
+            storage: An instance, or a name: `delta`, `filesystem`, `memory`.
 
         Raises:
-            JobDefinitionError: There is no such storage.
+            JobDefinitionError: This storage does not exist.
         """
         self._storage = checkpoint_storage_of(storage)
         return self
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str | os.PathLike[str]) -> "CheckpointConfig":
-        """Short for a `FileSystemCheckpointStorage` at this path, which is the job's state root."""
+        """Sets a `FileSystemCheckpointStorage` at this path, which is then the job's state root."""
         self._storage = FileSystemCheckpointStorage(checkpoint_path)
         return self
 
@@ -170,7 +172,7 @@ class CheckpointConfig:
         return self._timeout
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> "CheckpointConfig":
-        """Sets how long a checkpoint may take, in ms from the beginning of its epoch. Then it has expired: a failure.
+        """Sets how long a checkpoint may take, in ms from the beginning of its epoch; then it expires, and has failed.
 
         Raises:
             JobDefinitionError: It is below 10 ms.
@@ -179,11 +181,11 @@ class CheckpointConfig:
         return self
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """Returns how many checkpoints in a row may fail without failing the job."""
+        """Returns the number of consecutive checkpoints that may fail without failing the job."""
         return self._tolerable
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> "CheckpointConfig":
-        """Sets how many checkpoints in a row may fail without failing the job.
+        """Sets the number of consecutive checkpoints that may fail without failing the job.
 
         Raises:
             JobDefinitionError: It is negative.
@@ -192,31 +194,31 @@ class CheckpointConfig:
         return self
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Says whether the first failed checkpoint fails the job."""
+        """Returns whether the first failed checkpoint fails the job."""
         return self._tolerable == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> "CheckpointConfig":
-        """Sets the number of tolerable failures to none, or to any number."""
+        """If true, tolerates no failed checkpoint; if false, tolerates any number."""
         self._tolerable = 0 if fail_on_checkpointing_errors else _UNLIMITED
         return self
 
     # Afterwards -----------------------------------------------------------------------------------------------------
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Says whether checkpoints may outlive the job."""
+        """Returns whether checkpoints may outlive the job."""
         return self._retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """Returns what becomes of checkpoints when the job ends."""
+        """Returns what happens to checkpoints when the job ends."""
         return self._retention
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> "CheckpointConfig":
-        """Says what becomes of checkpoints when the job ends.
+        """Sets what happens to checkpoints when the job ends.
 
         Raises:
-            JobDefinitionError: There is no such choice.
+            JobDefinitionError: This choice does not exist.
         """
         self._retention = _one_of(ExternalizedCheckpointRetention, retention_mode)
         return self
@@ -224,7 +226,7 @@ class CheckpointConfig:
     # Without effect -------------------------------------------------------------------------------------------------
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Returns what `enable_unaligned_checkpoints` was told."""
+        """Returns the value that was passed to `enable_unaligned_checkpoints`."""
         return self._unaligned
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> "CheckpointConfig":
@@ -238,7 +240,7 @@ class CheckpointConfig:
         return self
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """Returns what `set_aligned_checkpoint_timeout` was told."""
+        """Returns the value that was passed to `set_aligned_checkpoint_timeout`."""
         return self._alignment_timeout
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> "CheckpointConfig":
@@ -250,7 +252,7 @@ class CheckpointConfig:
     set_alignment_timeout = set_aligned_checkpoint_timeout
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Returns what `set_force_unaligned_checkpoints` was told."""
+        """Returns the value that was passed to `set_force_unaligned_checkpoints`."""
         return self._forced
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> "CheckpointConfig":

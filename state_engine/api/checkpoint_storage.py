@@ -1,7 +1,7 @@
-"""Where checkpoints keep state, as a job's author names it; PyFlink's classes of the same names.
+"""The choice of a checkpoint storage, as a job's author makes it; PyFlink's classes of the same names.
 
-They are plain settings. What they stand for is in `state_engine.storage`. Whichever is chosen, everything lies below
-the job's state root, and any start may choose another one.
+They are plain settings; `state_engine.storage` implements them. With each of them, all files are stored below the
+job's state root, and every start may choose another one.
 """
 
 import os
@@ -14,18 +14,18 @@ MAX_DATA_INLINE_THRESHOLD = 1024 * 1024
 
 
 class CheckpointStorage:
-    """Where checkpoints keep the state that they fold. Epochs are sealed in the same way with each."""
+    """Where checkpoints store the folded state. The choice does not change how epochs are sealed."""
 
     def __init__(self, checkpoint_path: str | os.PathLike[str] | None = None) -> None:
         self._checkpoint_path = None if checkpoint_path is None else os.fspath(checkpoint_path)
 
     def get_savepoint_path(self) -> str | None:
-        """Returns None: where a savepoint goes is said when it is triggered."""
+        """Returns None: the path of a savepoint is given when it is triggered."""
         return None
 
 
 class DeltaCheckpointStorage(CheckpointStorage):
-    """Delta tables, one per state, which anyone can read with SQL. The default; PyFlink has nothing like it."""
+    """Stores checkpoints in Delta tables, one per state, which SQL can read. The default; not in PyFlink."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,16 +35,18 @@ class DeltaCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Files of one stream each, in which every key group can be read alone; small ones lie in the checkpoint's record.
+    """Stores checkpoints in files of one state stream each; small streams are inlined in the checkpoint's record.
+
+    Each key group in a stream can be read alone.
 
     Semantics: Flink's `FileSystemCheckpointStorage`.
 
     Args:
-        checkpoint_path: The state root: a folder or URL; None for what the job has. A job that is given both needs the
-            same one.
-        file_state_size_threshold: Streams up to so many bytes are stored in the record; -1 or None for 20 KiB.
-        write_buffer_size: Bytes that are gathered before a file is opened or written to; at least the threshold, which
-            is also what -1 comes to, or 4 KiB if that is more.
+        checkpoint_path: The state root: a folder or URL; None for the job's own state root. If both are given, they
+            must be the same.
+        file_state_size_threshold: Largest stream that is stored in the record, in bytes; -1 or None for 20 KiB.
+        write_buffer_size: Number of bytes that are buffered before a file is opened or written to; -1 for 4 KiB. A
+            size below the threshold is raised to the threshold.
 
     Raises:
         JobDefinitionError: The threshold is above 1 MiB, or one of the numbers is below -1.
@@ -64,11 +66,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._buffer = _size("write_buffer_size", write_buffer_size, -1)
 
     def get_checkpoint_path(self) -> str | None:
-        """Returns the state root; None if it is said elsewhere."""
+        """Returns the state root; None if it is given elsewhere."""
         return self._checkpoint_path
 
     def get_min_file_size_threshold(self) -> int:
-        """Returns up to how many bytes a stream is stored in the checkpoint's record."""
+        """Returns the largest size, in bytes, of a stream that is stored in the checkpoint's record."""
         return self._threshold if self._threshold >= 0 else DATA_INLINE_THRESHOLD
 
     def get_write_buffer_size(self) -> int:
@@ -80,15 +82,15 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """The checkpoint's own record: for jobs with little state, whose checkpoints are then one file each.
+    """Stores all state in the checkpoint's record, so that a checkpoint is one file; for jobs with little state.
 
-    Semantics: Flink's `JobManagerCheckpointStorage`. There the record is in the job manager's memory and, with a path,
-    on disk; here it is always durable.
+    Semantics: Flink's `JobManagerCheckpointStorage`. In Flink the record is in the job manager's memory and, with a
+    path, on disk; here it is always durable.
 
     Args:
-        checkpoint_path: The state root, as for `FileSystemCheckpointStorage`; None for what the job has.
-        max_state_size: How many bytes a state of an operator may have, at most; None for 5 MiB. A checkpoint of
-            more fails with `StateTooLargeError`.
+        checkpoint_path: The state root, as for `FileSystemCheckpointStorage`; None for the job's own state root.
+        max_state_size: Maximum size of one state of an operator, in bytes; None for 5 MiB. A checkpoint with a larger
+            state fails with `StateTooLargeError`.
 
     Raises:
         JobDefinitionError: `max_state_size` is not above 0.
@@ -104,11 +106,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max_state_size = _size("max_state_size", size, 1)
 
     def get_checkpoint_path(self) -> str | None:
-        """Returns the state root; None if it is said elsewhere."""
+        """Returns the state root; None if it is given elsewhere."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """Returns how many bytes a state may have."""
+        """Returns the maximum size of a state, in bytes."""
         return self._max_state_size
 
     def __repr__(self) -> str:
@@ -116,10 +118,10 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 def checkpoint_storage_of(given: "CheckpointStorage | str") -> CheckpointStorage:
-    """Returns the storage that a job names: `delta`, `filesystem`, `memory` (also `jobmanager`), or an instance.
+    """Returns the storage for a name or instance: `delta`, `filesystem`, `memory` (also `jobmanager`), or an instance.
 
     Raises:
-        JobDefinitionError: There is no such storage.
+        JobDefinitionError: This storage does not exist.
     """
     if isinstance(given, (DeltaCheckpointStorage, FileSystemCheckpointStorage, JobManagerCheckpointStorage)):
         return given
@@ -137,7 +139,7 @@ def checkpoint_storage_of(given: "CheckpointStorage | str") -> CheckpointStorage
 
 
 def path_of(storage: CheckpointStorage | None) -> str | None:
-    """Returns the state root that a checkpoint storage names, if it names one."""
+    """Returns the state root that a checkpoint storage was given; None without one."""
     return None if storage is None else storage._checkpoint_path
 
 

@@ -1,6 +1,6 @@
-"""State of a subtask as a whole, and what a function is told of checkpoints: Flink's Java API, by its names.
+"""State of a subtask as a whole, and notifications about checkpoints: Flink's Java API, under its names.
 
-A `CheckpointedFunction` or a `CheckpointListener` is mixed into any function of `api.functions`.
+Mix `CheckpointedFunction` or `CheckpointListener` into any function of `api.functions`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,21 +20,21 @@ from state_engine.api.state import ListState
 
 
 class OperatorStateStore(ABC):
-    """Gives the operator states of a subtask; the same object for the same name."""
+    """Gives access to the operator states of a subtask; returns the same object for the same name."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Returns a list of the subtask's own.
+        """Returns a list that belongs to this subtask.
 
-        At another parallelism the lists of all subtasks, one behind the other, are cut into even pieces.
+        At another parallelism the lists of all subtasks are joined in order, and divided into even parts.
         """
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Returns a list of which every subtask sees the elements of all.
+        """Returns a list in which every subtask sees the elements of all subtasks.
 
-        `add`, `update` and `clear` change the subtask's own elements. `get` gives those of all subtasks in order: its
-        own as they are, those of the others as of the newest sealed epoch.
+        `add`, `update` and `clear` change the subtask's own elements. `get` returns the elements of all subtasks in
+        order: its own as they are now, those of the others as of the newest sealed epoch.
         """
 
     @abstractmethod
@@ -43,19 +43,22 @@ class OperatorStateStore(ABC):
 
 
 class FunctionInitializationContext(ABC):
-    """What a function may know, and ask for, when an instance of it begins."""
+    """Gives a new instance of a function its states, and tells from which epoch it continues."""
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Says whether there is a sealed epoch in which this operator ran, so that there may be state."""
+        """Returns whether this operator ran in a sealed epoch, so that it may have state."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
-        """Returns the id that `snapshot_state` was given in the epoch this instance goes on from; None without one."""
+        """Returns the id that `snapshot_state` got in the epoch from which this instance continues.
+
+        None without such an epoch.
+        """
 
     @abstractmethod
     def get_restored_checkpoint_timestamp(self) -> int | None:
-        """Returns the processing time (ms) of the epoch that this instance goes on from; None without one."""
+        """Returns the processing time (ms) of the epoch from which this instance continues; None without one."""
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
@@ -63,15 +66,17 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Returns the store of keyed states; without a key, asking it for one is refused."""
+        """Returns the store of keyed states. On a stream without key, it refuses to return a state."""
 
 
 class StateInitializationContext(FunctionInitializationContext):
-    """A `FunctionInitializationContext` that gives raw state as well. In Flink only operators get it."""
+    """A `FunctionInitializationContext` that also gives raw state. In Flink only operators get it."""
 
     @abstractmethod
     def get_raw_keyed_state_inputs(self) -> Iterable[KeyGroupStatePartitionStreamProvider]:
-        """Returns what the last snapshot wrote for each key group of this subtask, ascending; at any parallelism.
+        """Returns what the last snapshot wrote for each key group of this subtask, ascending.
+
+        It does so at any parallelism.
 
         Raises:
             JobDefinitionError: The stream has no key.
@@ -81,18 +86,18 @@ class StateInitializationContext(FunctionInitializationContext):
     def get_raw_operator_state_inputs(self) -> Iterable[StatePartitionStreamProvider]:
         """Returns the subtask's partitions in the order in which they were written.
 
-        At another parallelism the partitions of all subtasks, one behind the other, are cut into even pieces.
+        At another parallelism the partitions of all subtasks are joined in order, and divided into even parts.
         """
 
 
 class FunctionSnapshotContext(ABC):
-    """What a function may know at the end of an epoch."""
+    """Tells a function, at the end of an epoch, which epoch and checkpoint its snapshot belongs to."""
 
     @abstractmethod
     def get_checkpoint_id(self) -> int:
         """Returns the id of the checkpoint that covers this epoch: the one it carries, else the next one.
 
-        So all that was snapshot with an id at or below *n* is covered when `notify_checkpoint_complete(n)` comes.
+        When `notify_checkpoint_complete(n)` is called, checkpoints cover all snapshots with an id at or below *n*.
         """
 
     @abstractmethod
@@ -105,10 +110,10 @@ class FunctionSnapshotContext(ABC):
 
 
 class StateSnapshotContext(FunctionSnapshotContext):
-    """A `FunctionSnapshotContext` that takes raw state as well. In Flink only operators get it.
+    """A `FunctionSnapshotContext` that also takes raw state. In Flink only operators get it.
 
-    A snapshot is complete: raw state that `snapshot_state` does not write is gone. What it writes again as it was costs
-    nothing in the log. Both streams are closed when `snapshot_state` has returned.
+    A snapshot is complete: raw state that `snapshot_state` does not write is lost. Raw state that it writes again
+    unchanged adds nothing to the log. Both streams are closed after `snapshot_state` returns.
     """
 
     @abstractmethod
@@ -125,36 +130,37 @@ class StateSnapshotContext(FunctionSnapshotContext):
 
 
 class CheckpointedFunction(ABC):
-    """Mixed into a function that keeps something for the subtask as a whole.
+    """Mix this into a function that keeps state for the subtask as a whole.
 
-    Every sealed epoch can be restored, so `snapshot_state` is called at the end of every epoch, not of every
-    checkpoint; and an instance may begin at any epoch, in another worker, also in the middle of a job's life. A
-    function must therefore do the same whether it goes on or was made anew from what `snapshot_state` stored: what it
-    keeps in fields has to be a copy of its state, or of no consequence.
+    Every sealed epoch can be restored, so `snapshot_state` is called at the end of every epoch, not only of those with
+    a checkpoint. An instance may begin at any epoch, in another worker, also in the middle of a job's life. A function
+    must therefore behave the same whether it continues or was created anew from what `snapshot_state` stored. Whatever
+    it keeps in fields must be a copy of its state, or have no effect on its results.
     """
 
     @abstractmethod
     def initialize_state(self, context: StateInitializationContext) -> None:
-        """Called once for each instance, in front of `open`: asks for states and fills fields from them."""
+        """Called once for each instance, before `open`: gets the states, and fills fields from them."""
 
     @abstractmethod
     def snapshot_state(self, context: StateSnapshotContext) -> None:
-        """Called at the end of every epoch, behind its last record: stores in states what fields hold."""
+        """Called at the end of every epoch, after its last record: stores the contents of fields in states."""
 
 
 class CheckpointListener(ABC):  # noqa: B024 - as in Flink, a listener need not care about both
-    """Mixed into a function that wants to know which checkpoints completed.
+    """Mix this into a function that needs to know which checkpoints completed.
 
-    It is told with the epoch behind, in front of any timer or record. As in Flink a notification may be left out (the
-    job ended or was started again in between), and never takes anything back: a later id covers all earlier ones, and a
-    restore stands for the checkpoint it goes on from. What raises fails the job; the checkpoint stays completed.
+    The methods are called at the beginning of the epoch after the checkpoint ended, before any timer or record. As in
+    Flink, a notification may be missing, because the job ended or was restarted in between. No notification revokes an
+    earlier one: a later id covers all earlier ones, and a restore implies that its checkpoint completed. An exception
+    in these methods fails the job; the checkpoint stays completed.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Called when a checkpoint has become visible."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Called when a checkpoint was given up; the next one covers what it would have covered."""
+        """Called when a checkpoint ended without completing; the next one covers its epochs."""
 
 
 __all__ = [

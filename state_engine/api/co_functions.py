@@ -1,4 +1,4 @@
-"""Functions of two inputs, by PyFlink's names (`pyflink.datastream.functions`)."""
+"""Base classes of functions with two inputs, under PyFlink's names (`pyflink.datastream.functions`)."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -8,27 +8,27 @@ from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFu
 
 
 class CoMapFunction(Function):
-    """Makes one record of each record of either input."""
+    """Turns each record of either input into at most one record."""
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
-        """Returns the record that is made of one of input 1; None for none."""
+        """Returns the output record for a record of input 1, or None for no output."""
 
     @abstractmethod
     def map2(self, value: Any) -> Any:
-        """Returns the record that is made of one of input 2; None for none."""
+        """Returns the output record for a record of input 2, or None for no output."""
 
 
 class CoFlatMapFunction(Function):
-    """Makes any number of records of each record of either input."""
+    """Turns each record of either input into any number of records."""
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """Yields or returns the records that are made of one of input 1."""
+        """Yields or returns the output records for a record of input 1."""
 
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """Yields or returns the records that are made of one of input 2."""
+        """Yields or returns the output records for a record of input 2."""
 
 
 class CoProcessFunction(Function):
@@ -60,7 +60,7 @@ class KeyedCoProcessFunction(Function):
         """Processes one record of input 2, as `process_element1` does."""
 
     def on_timer(self, timestamp: int, ctx: "KeyedCoProcessFunction.OnTimerContext") -> Iterable[Any] | None:
-        """Called when a timer fires, whichever input registered it; as `KeyedProcessFunction.on_timer`."""
+        """Called when a timer of either input fires; as `KeyedProcessFunction.on_timer`."""
 
 
 __all__ = ["CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "KeyedCoProcessFunction"]

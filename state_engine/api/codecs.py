@@ -1,4 +1,4 @@
-"""Codecs: how a class of one's own becomes typed columns, and what becomes of values that an older release wrote."""
+"""Codecs: how an author's class is stored as typed columns, and how values of older releases are read."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
@@ -13,11 +13,12 @@ class TypeCodec(ABC, Generic[T]):
     """Stores values of a class as values of a type that state can have.
 
     Each value is stored with the codec's version, as `struct<codec_version:int,value:…>`, so that a later release can
-    still read it. Flink's `TypeSerializer` and its snapshot, as far as typed columns need them.
+    still read it. A codec does what typed columns need of Flink's `TypeSerializer` and its snapshot.
 
     Attributes:
-        version: Of what `encode` writes, from 0; raise it when that changes, and let `decode` read the older ones.
-        stored_type: Type of what `encode` returns: anything that a descriptor takes.
+        version: Version of the form that `encode` writes, from 0. When the form changes, raise it, and let `decode`
+            read the older versions.
+        stored_type: Type of what `encode` returns: any type that a descriptor takes.
     """
 
     version: ClassVar[int]
@@ -25,15 +26,15 @@ class TypeCodec(ABC, Generic[T]):
 
     @abstractmethod
     def encode(self, value: T) -> Any:
-        """Returns what is stored for a value; never called with None."""
+        """Returns the stored form of a value; never called with None."""
 
     @abstractmethod
     def decode(self, stored: Any, version: int) -> T:
-        """Returns the value that `encode` was given, by whichever version of the codec.
+        """Returns the value that any version of `encode` stored.
 
         Args:
-            stored: What `encode` returned. It belongs to this call alone.
-            version: Of the codec that wrote it, at most `version`.
+            stored: What `encode` returned. No other code uses this object, so the call may change or keep it.
+            version: Version of the codec that wrote it; at most the codec's own `version`.
         """
 
 
@@ -44,10 +45,10 @@ def codec_type(codec: TypeCodec[Any]) -> CodecType:
     """Returns the type of the values of a codec.
 
     Raises:
-        JobDefinitionError: The codec has no version or no stored type.
-        UnsupportedTypeError: Its stored type cannot be stored.
+        JobDefinitionError: The codec has no valid version or no stored type.
+        UnsupportedTypeError: Values of its stored type cannot be stored.
     """
-    from state_engine.api.type_hints import type_information  # that module knows codecs
+    from state_engine.api.type_hints import type_information  # that module imports this one
 
     version, stored = getattr(codec, "version", None), getattr(codec, "stored_type", None)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0 or stored is None:
@@ -59,25 +60,25 @@ def codec_type(codec: TypeCodec[Any]) -> CodecType:
 
 
 def register_type_codec(kind: type, codec: TypeCodec[Any]) -> None:
-    """Lets a class stand where a type is asked for: in descriptors, outputs, and inside dataclasses.
+    """Registers a class with its codec, so that it can be used as a type: in descriptors, outputs, inside dataclasses.
 
     Args:
         kind: The class.
-        codec: Stores its values. It travels to the workers with the job, so registering in the driver is enough.
+        codec: Stores its values. It is sent to the workers with the job, so registering it in the driver is enough.
 
     Raises:
-        JobDefinitionError: The codec is none, or the class has another one.
-        UnsupportedTypeError: Its stored type cannot be stored.
+        JobDefinitionError: `codec` is not a `TypeCodec`, or the class has another codec.
+        UnsupportedTypeError: Values of its stored type cannot be stored.
     """
     given: tuple[object, object] = kind, codec
     if not isinstance(given[0], type) or not isinstance(given[1], TypeCodec):
         raise JobDefinitionError(
             f"register_type_codec() got {kind!r} and {codec!r}.", action="Give a class and a TypeCodec object."
         )
-    known = _REGISTERED.setdefault(kind, codec_type(codec))
-    if type(known.codec) is not type(codec):
+    current = _REGISTERED.setdefault(kind, codec_type(codec))
+    if type(current.codec) is not type(codec):
         raise JobDefinitionError(
-            f"{kind.__name__} has the codec {type(known.codec).__name__} already.",
+            f"{kind.__name__} already has the codec {type(current.codec).__name__}.",
             action="Register one codec per class; raise its version when the stored form changes.",
         )
 
@@ -88,7 +89,7 @@ def registered_codecs() -> dict[type, TypeCodec[Any]]:
 
 
 def registered(kind: Any) -> CodecType | None:
-    """Returns the type of a class that has a codec, None for any other."""
+    """Returns the type of a class with a codec; None for any other class."""
     return _REGISTERED.get(kind) if isinstance(kind, type) else None
 
 

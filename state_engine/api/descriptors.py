@@ -1,4 +1,4 @@
-"""State descriptors, by PyFlink's names: a state's name, its types, and how it aggregates."""
+"""State descriptors, under PyFlink's names: the name of a state, its types, and how it aggregates."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -14,10 +14,11 @@ _NAME_LIMIT = 128
 
 
 def check_name(name: object, what: str) -> str:
-    """Returns `name` when it may name a folder and a table.
+    """Returns `name` if it is valid as the name of a folder and a table.
 
     Raises:
-        JobDefinitionError: It is empty, too long, or has characters other than letters, digits, `_`, `-`, `.`.
+        JobDefinitionError: It is empty, too long, does not begin with a letter or digit, or has characters other than
+            ASCII letters, digits, `_`, `-`, `.`.
     """
     plain = isinstance(name, str) and 0 < len(name) <= _NAME_LIMIT and name[0].isalnum() and name.isascii()
     if not plain or not all(c.isalnum() or c in "_-." for c in str(name)):
@@ -33,9 +34,9 @@ class StateDescriptor:
 
     Attributes:
         name: The name.
-        type_info: Of a value, an element, the value of a map, or the accumulator.
-        ttl_config: Its time to live, None while values live for ever.
-        changes: What is said about its earlier types.
+        type_info: Type of a value, an element, the value of a map, or the accumulator.
+        ttl_config: Its time to live; None if values never expire.
+        changes: What the author declared about its earlier types.
 
     Raises:
         UnsupportedTypeError: The type cannot be stored as typed columns.
@@ -50,15 +51,15 @@ class StateDescriptor:
 
     @property
     def expires_in_event_time(self) -> bool:
-        """Whether it has a time to live that event time counts."""
+        """Whether it has a time to live in event time."""
         ttl, times = self.ttl_config, StateTtlConfig.TtlTimeCharacteristic
         return ttl is not None and ttl.get_ttl_time_characteristic() == times.EventTime
 
     def with_alias(self, field: str, *old_names: str) -> Self:
-        """Says how a field was called before, so that a restore takes it for the same field.
+        """Declares former names of a field, so that a restore finds its values.
 
         Args:
-            field: Path of the field in the type as it is now: `price`, `address.zip`, `lines.element.price`.
+            field: Path of the field in the current type: `price`, `address.zip`, `lines.element.price`.
             old_names: Names that the field had in the same struct, without a path.
 
         Raises:
@@ -74,12 +75,12 @@ class StateDescriptor:
         return self
 
     def with_default(self, field: str, value: Any) -> Self:
-        """Says what a field is in values that were written before there was such a field; null otherwise.
+        """Declares the value of a field in values that were written before the field existed; without it, null.
 
-        A default of a dataclass does the same. It has nothing to do with the default value of a value state.
+        A default in a dataclass does the same. The default value of a value state is something else.
 
         Args:
-            field: Path of the field, as of `with_alias`.
+            field: Path of the field, as in `with_alias`.
             value: A value of the field's type; checked when the job is built.
 
         Raises:
@@ -90,10 +91,10 @@ class StateDescriptor:
         return self
 
     def migrate_from(self, old_type: Any, function: Callable[[Any], Any]) -> Self:
-        """Converts values of an earlier type by a function, where no rule does it or none should.
+        """Converts values of an earlier type by a function, where no rule can convert them or none should.
 
-        The function runs once per value in the workers, in the first epoch behind the start. That epoch writes the
-        state anew as a whole, so the function may go from the code once it is sealed.
+        The function runs once per value in the workers, in the first epoch after the start. That epoch rewrites the
+        whole state, so once it is sealed you may remove the function from the code.
 
         Args:
             old_type: The type exactly as it was declared; a dataclass if the function wants its instances.
@@ -101,8 +102,8 @@ class StateDescriptor:
                 called for nulls.
 
         Raises:
-            UnsupportedTypeError: State cannot have had this type.
-            JobDefinitionError: There is a function for this type, or it is today's.
+            UnsupportedTypeError: A state cannot have this type.
+            JobDefinitionError: This type already has a function, or it is the current type.
         """
         old = type_information(old_type)
         others = [self.type_info, *(migration.old_type for migration in self.changes.migrations)]
@@ -115,18 +116,18 @@ class StateDescriptor:
         return self
 
     def _check_field(self, field: str) -> None:
-        known = [f.path for f in fields_of(self.type_info)]
-        if field not in known:
+        paths = [f.path for f in fields_of(self.type_info)]
+        if field not in paths:
             raise JobDefinitionError(
                 f"State {self.name!r} has no field {field!r}.",
-                action=f"Name one of {', '.join(known)}." if known else f"{self.type_info} has no fields.",
+                action=f"Name one of {', '.join(paths)}." if paths else f"{self.type_info} has no fields.",
             )
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Lets values expire; settings whose update type is `Disabled` let them live on.
+        """Sets the time after which values expire; with the update type `Disabled` they never expire.
 
         Raises:
-            JobDefinitionError: `ttl_config` is no `StateTtlConfig`.
+            JobDefinitionError: `ttl_config` is not a `StateTtlConfig`.
         """
         if not isinstance(ttl_config, StateTtlConfig):
             raise JobDefinitionError(

@@ -1,4 +1,4 @@
-"""Lengths of time, by PyFlink's names (`pyflink.common.time`)."""
+"""Lengths of time, under PyFlink's names (`pyflink.common.time`)."""
 
 import datetime
 from typing import Any
@@ -7,7 +7,7 @@ from state_engine.errors import JobDefinitionError
 
 
 class Time:
-    """A length of time in whole milliseconds; may be negative, as an offset can."""
+    """A length of time in whole milliseconds; it may be negative, for use as an offset."""
 
     __slots__ = ("_milliseconds",)
 
@@ -81,7 +81,7 @@ class Duration:
         return Duration(nanos)
 
     def to_millis(self) -> int:
-        """Returns the length in ms, without the part of one that is left over."""
+        """Returns the length in whole ms, rounded down."""
         return self._nanos // 1_000_000
 
     def __eq__(self, other: object) -> bool:
@@ -99,10 +99,10 @@ def as_milliseconds(length: Any, what: str) -> int:
 
     Args:
         length: A `Time`, a `Duration` or a `datetime.timedelta`.
-        what: What it is the length of, for the message.
+        what: What the length describes, for the error message.
 
     Raises:
-        JobDefinitionError: It is none of these, such as a number whose unit nobody can see.
+        JobDefinitionError: It is none of these; a plain number is refused, for example, because its unit is unknown.
     """
     if isinstance(length, Time):
         return length.to_milliseconds()

@@ -1,7 +1,7 @@
-"""What an author says about the earlier types of a state: other names, defaults, functions (docs/schema-evolution.md).
+"""What an author declares about earlier types of a state: aliases, defaults, functions (docs/schema-evolution.md).
 
 Fields are named by their path from the value down: `price`, `address.zip`, and through collections
-`lines.element.price`, `by_day.value.price`. Names that are no plain identifiers stand in back-ticks, as in DDL.
+`lines.element.price`, `by_day.value.price`. Names that are not plain identifiers are quoted in back-ticks, as in DDL.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ _ALIASES = "lakestate.aliases"
 
 
 class Migration(NamedTuple):
-    """A function from values of an earlier type to values of today's."""
+    """A function that converts values of an earlier type to values of the current type."""
 
     old_type: TypeInformation
     function: Callable[[Any], Any]
@@ -23,7 +23,7 @@ class Migration(NamedTuple):
 
 @dataclass
 class StateChanges:
-    """All that a descriptor says about earlier types.
+    """Everything that a descriptor declares about earlier types.
 
     Attributes:
         aliases: Former names of fields, by path.
@@ -37,12 +37,12 @@ class StateChanges:
 
 
 def alias(*old_names: str) -> dict[str, tuple[str, ...]]:
-    """Returns the metadata of a dataclass field that had other names: `field(metadata=alias("cost"))`."""
+    """Returns metadata for a dataclass field that had other names before: `field(metadata=alias("cost"))`."""
     return {_ALIASES: old_names}
 
 
 class Field(NamedTuple):
-    """A field of a type, at any depth; `aliases` and `default` are those of its dataclass."""
+    """A field of a type, at any depth; `aliases` and `default` come from its dataclass."""
 
     path: str
     type_info: TypeInformation
@@ -54,7 +54,7 @@ NO_DEFAULT: Any = dataclasses.MISSING
 
 
 def fields_of(type_info: TypeInformation, path: str = "") -> Iterator[Field]:
-    """Yields all fields of a type, outer ones first; keys of maps have none that could change."""
+    """Yields all fields of a type, outer ones first. Fields in map keys are left out, since they cannot change."""
     match type_info:
         case ListType(element):
             yield from fields_of(element, join_path(path, "element"))
@@ -65,14 +65,14 @@ def fields_of(type_info: TypeInformation, path: str = "") -> Iterator[Field]:
         case StructType(names, types, carrier):
             declared = {f.name: f for f in dataclasses.fields(carrier)} if dataclasses.is_dataclass(carrier) else {}
             for name, kind in zip(names, types, strict=True):
-                here = join_path(path, quote(name))
-                known = declared.get(name)
-                yield Field(here, kind, _aliases(known), _default(known))
-                yield from fields_of(kind, here)
+                field_path = join_path(path, quote(name))
+                declaration = declared.get(name)
+                yield Field(field_path, kind, _aliases(declaration), _default(declaration))
+                yield from fields_of(kind, field_path)
 
 
 def join_path(path: str, part: str) -> str:
-    """Returns the path of a part of what lies at a path."""
+    """Returns the path of a part of the field at `path`."""
     return f"{path}.{part}" if path else part
 
 
@@ -81,12 +81,12 @@ def _aliases(known: "dataclasses.Field[Any] | None") -> tuple[str, ...]:
 
 
 def _default(known: "dataclasses.Field[Any] | None") -> Any:
-    """What a dataclass gives a field; of factories only those that give the same each time."""
+    """Returns a field's default in its dataclass; of factories only `list` and `dict`, which always return the same."""
     if known is None:
         return NO_DEFAULT
     factory = known.default_factory
     default = factory() if factory is list or factory is dict else known.default
-    # A class that was sent by value has a `MISSING` of its own, also the one that it was made of.
+    # A class that was pickled by value has its own copy of `MISSING`, also in the process that pickled it.
     return NO_DEFAULT if isinstance(default, type(dataclasses.MISSING)) else default
 
 

@@ -1,7 +1,7 @@
-"""Functions that an author writes, by PyFlink's names (`pyflink.datastream.functions`).
+"""Base classes of the functions that an author writes, under PyFlink's names (`pyflink.datastream.functions`).
 
-What differs from PyFlink: `open()` may run many times and in several workers, fields of a function object are not
-state, and a function may return a list instead of yielding.
+Differences from PyFlink: `open()` may run many times and in several workers. Fields of a function object are not
+state. A function may return a list instead of yielding.
 """
 
 from abc import ABC, abstractmethod
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     )
 
 
-NO_METRICS = "Count in a state, or give what is counted to a side output."
+NO_METRICS = "Count in a state, or emit the counts to a side output."
 
 
 class KeyedStateStore(ABC):
-    """Gives the states of the operator; the same object for the same name."""
+    """Gives access to the states of the operator; returns the same object for the same name."""
 
     @abstractmethod
     def get_state(self, state_descriptor: "ValueStateDescriptor") -> ValueState[Any]:
@@ -53,7 +53,7 @@ class KeyedStateStore(ABC):
 
 
 class RuntimeContext(KeyedStateStore):
-    """What a function may know about where it runs, and the way to its states."""
+    """Tells a function where it runs, and gives it access to its states."""
 
     @abstractmethod
     def get_task_name(self) -> str:
@@ -73,36 +73,36 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_attempt_number(self) -> int:
-        """Returns how often this epoch was tried before: 0 for the first attempt."""
+        """Returns the number of earlier attempts of this epoch: 0 for the first attempt."""
 
     @abstractmethod
     def get_task_name_with_subtasks(self) -> str:
-        """Returns the uid with the subtask's number, as `uid (2/4)`."""
+        """Returns the uid with the subtask's number, such as `uid (2/4)`."""
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """Returns a parameter that the job was started with."""
+        """Returns the value of a parameter with which the job was started."""
 
     def get_metrics_group(self) -> NoReturn:
-        """Is not there.
+        """Is not supported.
 
         Raises:
             UnsupportedMethodError: Always.
         """
-        raise UnsupportedMethodError("RuntimeContext.get_metrics_group() is not there.", action=NO_METRICS)
+        raise UnsupportedMethodError("RuntimeContext.get_metrics_group() is not supported.", action=NO_METRICS)
 
 
 class Function(ABC):  # noqa: B024 - as in PyFlink, a function need not implement either
     """Base of all functions."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called before the first record of an instance, which may be more than once in the life of a job."""
+        """Called once per instance, before its first record. A job may create several instances during its life."""
 
     def finish(self) -> Iterable[Any] | None:
-        """Called in the epoch in which the input ends, behind the last record and timer; returns the last rows.
+        """Called in the epoch in which the input ends, after the last record and timer; returns the last rows.
 
-        The input ends when a job is drained or a bounded source was read. Rows are yielded or returned as
-        `process_element` does, and have no event time; there is no current key.
+        The input ends when a job is drained or a bounded source has been read. Rows are yielded or returned as in
+        `process_element`. They have no event time, and there is no current key.
         """
 
     def close(self) -> None:
@@ -110,27 +110,27 @@ class Function(ABC):  # noqa: B024 - as in PyFlink, a function need not implemen
 
 
 class MapFunction(Function):
-    """Makes one record of each."""
+    """Turns each record into one record."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
-        """Returns the record that is made of this one."""
+        """Returns the output record for this record."""
 
 
 class FlatMapFunction(Function):
-    """Makes any number of records of each."""
+    """Turns each record into any number of records."""
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        """Yields or returns the records that are made of this one."""
+        """Yields or returns the output records for this record."""
 
 
 class FilterFunction(Function):
-    """Decides which records stay."""
+    """Decides which records are kept."""
 
     @abstractmethod
     def filter(self, value: Any) -> bool:
-        """Says whether the record stays."""
+        """Returns whether the record is kept."""
 
 
 class ReduceFunction(Function):
@@ -142,24 +142,24 @@ class ReduceFunction(Function):
 
 
 class ColumnReduceFunction(ReduceFunction):
-    """Reduces values record by record, and whole columns of them: `ReducingState.add_many` takes the second way."""
+    """A reduce function that also reduces whole columns; `ReducingState.add_many` calls it with columns."""
 
     @abstractmethod
     def reduce_columns(self, keys: Keys, values: "pa.Array[Any]") -> Any:
-        """Returns of each distinct key what its records' values reduce to, as `reduce` would, in the keys' order.
+        """Returns for each distinct key the reduced value of its records, as `reduce` would, in the order of the keys.
 
         Args:
-            keys: Of the records.
+            keys: The key of each record.
             values: One per record, none of them null, of the state's type.
 
         Returns:
-            A column of the state's type. Null says that nothing is left of the values, whatever others they are reduced
-            with.
+            A column of the state's type. Null means that nothing remains of the values, whichever other values they
+            are reduced with.
         """
 
 
 class AggregateFunction(Function):
-    """Aggregates values over an accumulator; input, accumulator and result may differ in type."""
+    """Aggregates values in an accumulator; input, accumulator and result may have different types."""
 
     @abstractmethod
     def create_accumulator(self) -> Any:
@@ -171,33 +171,33 @@ class AggregateFunction(Function):
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """Returns the result of an accumulator."""
+        """Returns the result for an accumulator."""
 
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """Merges two accumulators (session windows)."""
+        """Merges two accumulators; session windows need it."""
 
 
 class ColumnAggregateFunction(AggregateFunction):
-    """Aggregates value by value, and whole columns of them.
+    """An aggregate function that also aggregates whole columns.
 
-    `AggregatingState.add_many` and `get_many` take the second way, which has to mean what the first one means: a row
-    function may have the same state, and timers see it by the methods for rows.
+    `AggregatingState.add_many` and `get_many` call its methods for columns. These must give the same results as the
+    methods for single values: a row function may use the same state, and `on_timer` reads it by the row methods.
     """
 
     @abstractmethod
     def add_columns(self, keys: Keys, values: "pa.Array[Any]", accumulators: "pa.Array[Any]") -> Any:
-        """Returns the accumulator of each distinct key with its records' values added, as `add` would one by one.
+        """Returns each distinct key's accumulator with the values of its records added, as `add` would one by one.
 
         Args:
-            keys: Of the records.
-            values: One per record, as `add_many` got them: of whatever type, with whatever nulls.
-            accumulators: One per distinct key, in the order of `keys.distinct`, of the state's type; null where there
-                is none yet.
+            keys: The key of each record.
+            values: One per record, as `add_many` got them: of any type, possibly with nulls.
+            accumulators: One per distinct key, in the order of `keys.distinct`, of the state's type; null for a key
+                without an accumulator.
 
         Returns:
-            As many accumulators in the same order: a column of the state's type, or a list of Python values. Null
-            clears the state of its key, as None does that `add` returns.
+            The new accumulators in the same order, one per distinct key: a column of the state's type, or a list of
+            Python values. Null clears the state of its key, as it does when `add` returns None.
         """
 
     @abstractmethod
@@ -205,19 +205,20 @@ class ColumnAggregateFunction(AggregateFunction):
         """Returns the result of each accumulator, as `get_result` would one by one.
 
         Args:
-            accumulators: At least one, none of them null, of the state's type: keys without one have no result.
+            accumulators: At least one, none of them null, of the state's type. Keys without an accumulator have no
+                result, and are left out.
         """
 
 
 class KeyedBatchProcessFunction(Function):
     """Processes the records of many keys at once, as columns, with the state of these keys.
 
-    Timers, if it registers any, come to `on_timers`, many at once; or to `on_timer`, one by one, which then sees the
-    same states through their row methods. A function has one of the two.
+    A function that registers timers implements one of two methods. `on_timers` gets many timers at once. `on_timer`
+    gets them one by one, and uses the same states through their row methods.
     """
 
     class Context(ABC):
-        """What a batch comes with."""
+        """Gives `process_batch` the clocks and timers."""
 
         @abstractmethod
         def timer_service(self) -> BatchTimerService:
@@ -227,8 +228,8 @@ class KeyedBatchProcessFunction(Function):
         def timed(self, rows: Any, times: Any) -> "pa.Table":
             """Returns rows of an output with event times of their own.
 
-            An operator that reads the output may want them: for event-time timers, windows, a time to live. Without
-            this, the one batch of an output that has as many rows as there are records takes the times of these.
+            A downstream operator may need event times: for event-time timers, windows, or a time to live. Without this
+            call, an output's only batch takes the times of the records if it has one row per record.
 
             Args:
                 rows: A record batch or table.
@@ -236,17 +237,18 @@ class KeyedBatchProcessFunction(Function):
             """
 
     class OnTimersContext(Context):
-        """What timers come with."""
+        """Gives `on_timers` the clocks and timers."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Returns by which clock the timers fired."""
+            """Returns the clock by which the timers fired."""
 
     @abstractmethod
     def process_batch(self, keys: Keys, batch: "pa.RecordBatch", ctx: "KeyedBatchProcessFunction.Context") -> Any:
-        """Processes records.
+        """Processes a batch of records.
 
-        How an epoch's records are cut into batches says nothing: all that a key has to know of itself is in its state.
+        How an epoch's records are divided into batches has no meaning. Whatever a key needs to remember must be in its
+        state.
 
         Args:
             keys: The key of each record.
@@ -254,35 +256,35 @@ class KeyedBatchProcessFunction(Function):
             ctx: The clocks, and timers.
 
         Returns:
-            The rows of the main output, as a record batch or table with its columns, in any order of the columns; or
-            pairs of an `OutputTag` and rows of that side output, and rows of the main one, in a list or generator; or
-            None.
+            One of three: the rows of the main output, as a record batch or table with its columns in any order; a list
+            or generator of rows of the main output and of pairs `(OutputTag, rows)` for side outputs; or None.
         """
 
     def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Iterable[Any] | None:
         """Called when a timer fires, as `KeyedProcessFunction.on_timer`.
 
-        With it, states are kept as Python objects, which is what it sees of them: `on_timers` is faster.
+        It reads states as Python objects. A function with this method therefore keeps its states as Python objects;
+        `on_timers` is faster.
         """
 
     def on_timers(
         self, keys: Keys, timestamps: "pa.Array[Any]", ctx: "KeyedBatchProcessFunction.OnTimersContext"
     ) -> Any:
-        """Called with the timers that are due, which are gone then; they do not come one by one.
+        """Called with many due timers at once, in place of one call of `on_timer` for each.
 
-        All timers of a clock that are due come in one turn: one call, or several if they are very many. All of a turn
-        are gone when its first call comes: what a call registers comes in a further turn, if it is due, and to delete
-        what came in the same turn is too late. No state may have a time to live in event time.
+        All due timers of a clock come in one turn: one call, or several if there are very many. All timers of a turn
+        are removed before its first call. A timer that a call registers comes in a later turn, if it is due. A timer of
+        the current turn can no longer be deleted. No state may have a time to live in event time.
 
         Args:
-            keys: The key of each timer; one is there once for each of its timers.
-            timestamps: What they were registered for: integers, ms, ascending. Timers of one time come in an order that
-                their keys alone decide.
+            keys: The key of each timer; a key occurs once for each of its timers.
+            timestamps: The registered times: integers, ms, ascending. The order of timers with the same time depends
+                only on their keys.
             ctx: The clocks, and timers.
 
         Returns:
-            As `process_batch`. Where an operator behind it wants event times, one batch of an output with a row for
-            each timer takes the timers' times, if they are event times.
+            As `process_batch`. If a downstream operator needs event times, an output's only batch with one row per
+            timer takes the times of the timers, provided that these are event times.
         """
 
 
@@ -290,7 +292,7 @@ class ProcessFunction(Function):
     """Processes records one by one, without keys."""
 
     class Context(ABC):
-        """What a record comes with."""
+        """What `process_element` gets with a record: its event time, and the time service."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -309,7 +311,7 @@ class KeyedProcessFunction(Function):
     """Processes records one by one, with the state of their key."""
 
     class Context(ABC):
-        """What a record comes with."""
+        """What `process_element` gets with a record: its event time, and the time service."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -324,11 +326,11 @@ class KeyedProcessFunction(Function):
             """Returns the record's event time in ms, or None without one."""
 
     class OnTimerContext(Context):
-        """What a timer comes with."""
+        """What `on_timer` gets: as `Context`, with the clock of the timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Returns by which clock the timer fired."""
+            """Returns the clock by which the timer fired."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "KeyedProcessFunction.Context") -> Iterable[Any] | None:
@@ -338,9 +340,9 @@ class KeyedProcessFunction(Function):
         """Called when a timer fires, with the key that registered it; yields or returns as `process_element` does.
 
         Args:
-            timestamp: The time that the timer was registered for, in ms.
-            ctx: Its `timestamp()` is that time too. Rows returned for an event-time timer have it as event time, those
-                for a processing-time timer have none.
+            timestamp: The time for which the timer was registered, in ms.
+            ctx: Its `timestamp()` is that time too. Rows returned for an event-time timer have it as event time; rows
+                returned for a processing-time timer have no event time.
         """
 
 

@@ -1,7 +1,7 @@
-"""The keys of a batch's records, as columns: what a vectorised function asks states with.
+"""The keys of a batch's records as columns: vectorised functions pass them to states.
 
-Nothing here makes a Python object per record. Keys are numbered once per batch, by Arrow; states are asked by the
-distinct keys, and what they give is spread over the records by number.
+Nothing here creates a Python object per record. Arrow numbers the keys once per batch. States are read by distinct
+keys, and the results are assigned to the records by key number.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,24 +23,24 @@ ReadKeys = Callable[[Sequence["pa.Array[Any]"]], list[Any]]
 _NEVER = np.iinfo(np.int64).min
 _LARGEST = np.iinfo(np.int64).max
 _DENSE = 8
-"""Numbers below so many times as many as there are of them have a place each in a table; others are hashed."""
+"""Integers are numbered by a table, instead of hashing, if their range is at most 8 times their count."""
 _ROUNDS = 64
-"""Up to so many records of a key are added key by key at once; of more of them, each key by itself."""
+"""Keys with at most 64 records are summed together, one record of each key per step; other keys are summed singly."""
 
 
 class Keys:
-    """The keys of some records, in their order.
+    """The keys of some records, in the order of the records.
 
     Args:
         columns: The key columns, one value per record each.
-        read: Makes Python keys of such columns.
-        times: Event time of each record in ms, null where it has none; None where no record has one.
+        read: Converts such columns to Python keys.
+        times: Event time of each record in ms, null for a record without one; None if no record has one.
 
     Attributes:
         columns: As given.
         times: As given.
-        taken: The keys, each there once, that these were taken from, and the position of each among them; None where
-            that is not known.
+        taken: The distinct keys from which `take` selected these, and the position of each of these among them; None
+            if this is not known.
     """
 
     taken: "tuple[Keys, Numbers] | None" = None
@@ -57,7 +57,7 @@ class Keys:
 
     @cached_property
     def codes(self) -> Numbers:
-        """The number of each record's key among the distinct ones; these are numbered as they come."""
+        """The number of each record's key; distinct keys are numbered in order of their first record."""
         if self.taken is not None:
             source, positions = self.taken
             codes, self.first = numbered(positions, len(source))
@@ -67,9 +67,9 @@ class Keys:
             return codes
         codes = _codes(self.columns[0])
         for column in self.columns[1:]:
-            further = _codes(column)
-            size = int(further.max(initial=-1)) + 1
-            codes, _ = numbered(codes * size + further, (int(codes.max(initial=-1)) + 1) * size)
+            column_codes = _codes(column)
+            size = int(column_codes.max(initial=-1)) + 1
+            codes, _ = numbered(codes * size + column_codes, (int(codes.max(initial=-1)) + 1) * size)
         return codes
 
     @cached_property
@@ -86,7 +86,7 @@ class Keys:
 
     @property
     def distinct(self) -> "Keys":
-        """Each key once, in the order of its first record; its time is that of its last one."""
+        """Each key once, in order of first records; the time of a key is that of its last record."""
         return self if self._count == len(self) else self._distinct
 
     @cached_property
@@ -98,20 +98,20 @@ class Keys:
 
     @cached_property
     def entries(self) -> list[Any]:
-        """The distinct keys as Python values: what rows of this key have as theirs."""
+        """The distinct keys as Python values, as row functions get them."""
         distinct = self.distinct
         return self._read(distinct.columns)
 
     def take(self, positions: Numbers) -> "Keys":
-        """Returns the keys of the records at these positions, in their order.
+        """Returns the keys of the records at these positions, in the order of the positions.
 
         Raises:
-            TypeError: They are no integers.
+            TypeError: The positions are not integers.
         """
         positions = integers(positions)
-        taken = indices(positions)
-        times = None if self.times is None else self.times.take(taken)
-        keys = Keys([column.take(taken) for column in self.columns], self._read, times)
+        selection = indices(positions)
+        times = None if self.times is None else self.times.take(selection)
+        keys = Keys([column.take(selection) for column in self.columns], self._read, times)
         if self.taken is not None:
             keys.taken = self.taken[0], self.taken[1][positions]
         elif "codes" in self.__dict__ and self._count == len(self):
@@ -120,18 +120,18 @@ class Keys:
 
     @property
     def latest_times(self) -> "pa.Array[Any] | None":
-        """The latest event time among the records of each distinct key, null where none has one."""
+        """The latest event time of the records of each distinct key; null if none of them has one."""
         if self.times is None or self.distinct is self:
             return self.times
         times: pa.Array[Any] = latest_of(self.codes, self.times, self._count)
         return times
 
     def counts(self) -> Numbers:
-        """Returns how many records each distinct key has."""
+        """Returns the number of records of each distinct key."""
         return self._counts.copy()
 
     def running_counts(self) -> Numbers:
-        """Returns of each record how many of its key there are up to it, itself among them."""
+        """Returns for each record the number of records of its key up to and including this one."""
         order, starts = self._by_key
         ordered = np.arange(1, len(self) + 1)
         ordered -= np.repeat(starts, self._counts)
@@ -140,12 +140,12 @@ class Keys:
         return counts
 
     def sums(self, values: Any) -> NDArray[Any]:
-        """Returns the sum of a column's values of each distinct key: int64 of integers, else double; null is 0.
+        """Returns the sum of each distinct key's values: int64 for integers, else double; null counts as 0.
 
         Raises:
-            OverflowError: A sum of integers has no room in 64 bits.
-            TypeError: The column holds no integers and no floating-point numbers.
-            ValueError: It has another length.
+            OverflowError: A sum of integers does not fit into 64 bits.
+            TypeError: The column holds neither integers nor floating-point numbers.
+            ValueError: The column does not have one value per record.
         """
         numbers = _numbers(values, len(self))
         if numbers.dtype == np.float64:
@@ -154,7 +154,7 @@ class Keys:
         return _narrowed(np.add.reduceat(numbers[order], starts)) if len(self) else numbers
 
     def running_sums(self, values: Any) -> NDArray[Any]:
-        """Returns of each record the sum of a column's values of its key, up to it and with it; otherwise as `sums`."""
+        """Returns for each record the sum of its key's values up to and including this record; otherwise as `sums`."""
         numbers = _numbers(values, len(self))
         order, starts = self._by_key
         ordered = numbers[order]
@@ -167,14 +167,14 @@ class Keys:
         return _narrowed(result)
 
     def _running_doubles(self, ordered: NDArray[Any]) -> NDArray[Any]:
-        """Adds from left to right, as one record after the other would: no key's sum is rounded by another's."""
+        """Adds from left to right, record by record, so that no key's sum is rounded because of another key."""
         sums, counts, starts = ordered.copy(), self._counts, self._by_key[1]
-        many = counts > _ROUNDS
-        for start, count in zip(starts[many].tolist(), counts[many].tolist(), strict=True):
+        is_long = counts > _ROUNDS
+        for start, count in zip(starts[is_long].tolist(), counts[is_long].tolist(), strict=True):
             sums[start : start + count] = np.cumsum(ordered[start : start + count])
-        for n in range(1, int(counts[~many].max(initial=0))):
-            at = starts[~many & (counts > n)] + n
-            sums[at] += sums[at - 1]
+        for n in range(1, int(counts[~is_long].max(initial=0))):
+            positions = starts[~is_long & (counts > n)] + n
+            sums[positions] += sums[positions - 1]
         return sums
 
     @cached_property
@@ -183,7 +183,7 @@ class Keys:
 
     @cached_property
     def _by_key(self) -> tuple[Numbers, Numbers]:
-        """The records' positions, those of a key side by side in their order, and where each distinct key begins."""
+        """The records' positions, grouped by key and in order within a key, and where each distinct key begins."""
         return order_of(self.codes), np.cumsum(self._counts) - self._counts
 
     @cached_property
@@ -192,12 +192,12 @@ class Keys:
 
 
 def are_integers(column: Any) -> bool:
-    """Returns whether a column holds integers with a sign, and no null."""
+    """Returns whether a column holds signed integers, and no null."""
     return pa.types.is_signed_integer(column.type) and not column.null_count
 
 
 def _close_together(column: Any) -> tuple[Numbers, int] | None:
-    """Returns integers without null as numbers from 0 and what they are below; None where these are too sparse."""
+    """Returns an integer column shifted to start at 0, and the size of its range; None if it has nulls or is sparse."""
     if not are_integers(column) or not len(column):
         return None
     ends = pc.min_max(column)
@@ -210,7 +210,7 @@ def _close_together(column: Any) -> tuple[Numbers, int] | None:
 
 def _codes(column: Any) -> Numbers:
     if pa.types.is_nested(column.type):
-        return np.arange(len(column))  # Arrow numbers no rows: each is taken for another one
+        return np.arange(len(column))  # Arrow cannot encode nested values: each row counts as a different one
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_floating(column.type):
@@ -221,11 +221,11 @@ def _codes(column: Any) -> Numbers:
 
 
 def _numbers(values: Any, count: int) -> NDArray[Any]:
-    """Returns a column as int64 or double; as Python's integers where a sum of them may not fit into 64 bits."""
+    """Returns a column as int64 or double; as Python integers if their sum may not fit into 64 bits."""
     array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
     kinds = pa.types
     if not (kinds.is_integer(array.type) or kinds.is_floating(array.type) or kinds.is_null(array.type)):
-        raise TypeError(f"sums of a column of {array.type}; give integers or doubles")
+        raise TypeError(f"cannot sum a column of {array.type}; give integers or doubles")
     if len(array) != count:
         raise ValueError(f"{len(array)} values for {count} keys")
     if kinds.is_floating(array.type):
@@ -236,9 +236,9 @@ def _numbers(values: Any, count: int) -> NDArray[Any]:
 
 
 def _narrowed(sums: NDArray[Any]) -> NDArray[Any]:
-    """Returns exact sums as int64."""
+    """Returns exact sums as int64, or raises OverflowError."""
     if sums.dtype == object and any(not -_LARGEST - 1 <= one <= _LARGEST for one in sums.tolist()):
-        raise OverflowError("a sum of integers has no room in 64 bits; cast the column to doubles, or to decimals")
+        raise OverflowError("a sum of integers does not fit into 64 bits; cast the column to doubles, or to decimals")
     return sums.astype(np.int64)
 
 
@@ -247,33 +247,33 @@ def _filled(array: Any, value: int) -> NDArray[Any]:
 
 
 def integers(positions: Any) -> Numbers:
-    """Returns positions, whatever has them, as an array that nobody else has.
+    """Returns positions, given as any sequence or array, as a new array.
 
     Raises:
-        TypeError: They are no integers: a mask, say.
+        TypeError: They are not integers, but a mask, for example.
     """
-    found = np.array(positions)
-    if len(found) and found.dtype.kind not in "iu":
-        raise TypeError(f"positions are integers, not {found.dtype}; np.flatnonzero gives those of a mask")
-    return found.astype(np.int64)
+    array = np.array(positions)
+    if len(array) and array.dtype.kind not in "iu":
+        raise TypeError(f"positions must be integers, not {array.dtype}; np.flatnonzero gives the positions of a mask")
+    return array.astype(np.int64)
 
 
 def _first(codes: Numbers, count: int) -> Numbers:
-    """Returns the position of the first one of each code."""
+    """Returns the first position of each code."""
     first = np.empty(count, np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return first
 
 
 def numbered(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
-    """Numbers numbers anew, as they come; where they are not too sparse in a third of the time that hashing takes.
+    """Renumbers integers in order of first occurrence. Dense integers take a third of the time that hashing takes.
 
     Args:
         numbers: Not negative.
-        size: What they are below.
+        size: All numbers are below it.
 
     Returns:
-        The new number of each, and the position of the first one of each.
+        The new number of each integer, and the first position of each new number.
     """
     count = len(numbers)
     if size > _DENSE * count:
@@ -289,38 +289,39 @@ def numbered(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
 
 
 def latest_of(codes: Numbers, times: Any, count: int) -> Any:
-    """Returns the latest of the times of each code below a count, null where it has none."""
+    """Returns the latest time of each code from 0 to `count - 1`; null for a code without a time."""
     latest = np.full(count, _NEVER)
     np.maximum.at(latest, codes, _filled(times, _NEVER))
     return pa.array(latest, mask=latest == _NEVER)
 
 
 def order_of(*numbers: Numbers) -> Numbers:
-    """Returns the positions of integers in ascending order, of equal ones in the order in which they stand.
+    """Returns the positions that sort integers in ascending order; the sort is stable.
 
-    Of several the last counts most, as in NumPy's `lexsort`, which takes several times as long.
+    With several arrays the last one is the primary sort key, as in NumPy's `lexsort`, which takes several times as
+    long.
     """
     order = _ascending(numbers[0])
-    for further in numbers[1:]:
-        order = order[_ascending(further[order])]
+    for column in numbers[1:]:
+        order = order[_ascending(column[order])]
     return order
 
 
 def _ascending(numbers: Numbers) -> Numbers:
-    """NumPy sorts 16 bits by radix: a stable `argsort` of all 64 takes four to seven times as long."""
+    """Sorts 16 bits at a time, which NumPy does by radix: a stable `argsort` of 64 bits takes 4 to 7 times as long."""
     numbers = numbers.astype(np.int64, copy=False)
     if (numbers[1:] >= numbers[:-1]).all():
         return np.arange(len(numbers))
-    above = numbers.view(np.uint64) - numbers.min().view(np.uint64)  # wraps around: all 64 bits may be used
-    order = np.argsort(above.astype(np.uint16), kind="stable")
-    for shift in range(16, int(above.max()).bit_length(), 16):
-        digits = (above >> np.uint64(shift)).astype(np.uint16)
+    offsets = numbers.view(np.uint64) - numbers.min().view(np.uint64)  # wraps around: all 64 bits may be used
+    order = np.argsort(offsets.astype(np.uint16), kind="stable")
+    for shift in range(16, int(offsets.max()).bit_length(), 16):
+        digits = (offsets >> np.uint64(shift)).astype(np.uint16)
         order = order[np.argsort(digits[order], kind="stable")]
     return order
 
 
 def by_number(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
-    """Yields each number that is there, in order, with the positions that it has."""
+    """Yields each distinct number, in ascending order, with its positions."""
     order = order_of(numbers)
     ordered = numbers[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -329,7 +330,7 @@ def by_number(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
 
 
 def indices(numbers: Numbers) -> Any:
-    """Returns numbers as what `take` of an Arrow array takes."""
+    """Returns numbers as an Arrow array, which `take` needs."""
     return pa.array(numbers)
 
 

@@ -1,4 +1,4 @@
-"""Side outputs, by PyFlink's name."""
+"""Side outputs, under PyFlink's name."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from state_engine.errors import UnsupportedTypeError
 
 
 class OutputTag:
-    """Names a side output. Two tags with one id are the same tag.
+    """Identifies a side output. Two tags with the same id are equal.
 
     Args:
         tag_id: Letters, digits, `_`, `-`, `.`.
-        type_info: The columns of its rows: DDL (`a int, b string`), `Types.ROW_NAMED`, or a dataclass; any other type,
-            such as `Types.STRING()`, for bare values, which a table has in one column `f0`. A function that only emits
-            to it may leave it out.
+        type_info: The columns of its rows: DDL (`a int, b string`), `Types.ROW_NAMED`, or a dataclass. Any other type,
+            such as `Types.STRING()`, is for bare values; a table stores them in one column `f0`. A function that only
+            emits to the side output may omit it.
     """
 
     def __init__(self, tag_id: str, type_info: Any = None) -> None:
@@ -33,7 +33,7 @@ class OutputTag:
 
 
 def columns_type(hint: Any, what: str) -> StructType:
-    """Returns the struct that a table's rows have.
+    """Returns the struct type of a table's rows.
 
     Raises:
         UnsupportedTypeError: The type has no named columns.

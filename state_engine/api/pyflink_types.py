@@ -1,4 +1,4 @@
-"""PyFlink's `Types`."""
+"""PyFlink's `Types`: the short names for type information."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -9,10 +9,10 @@ from state_engine.errors import UnsupportedTypeError
 
 
 class Types:
-    """The type information of PyFlink's `Types`, by the same names.
+    """Creates type information, under the names of PyFlink's `Types`.
 
-    Not here, because nothing can restore them from typed columns: `PICKLED_BYTE_ARRAY`, `JAVA`. Where PyFlink says
-    INSTANT or SQL_TIMESTAMP, the value is an aware UTC `datetime` (`timestamp`) or a naive one (`timestamp_ntz`).
+    `PICKLED_BYTE_ARRAY` and `JAVA` are not supported, because typed columns cannot restore such values. A value of
+    `INSTANT` is an aware UTC `datetime` (`timestamp`), one of `SQL_TIMESTAMP` a naive one (`timestamp_ntz`).
     """
 
     @staticmethod

@@ -1,6 +1,6 @@
-"""Raw state: bytes that a function writes and reads itself; Flink's Java API, by its names.
+"""Raw state: bytes that a function writes and reads itself; Flink's Java API, under its names.
 
-Lakestate knows of them only to which key group, or to which partition, they belong.
+Lakestate only knows the key group or the partition to which the bytes belong.
 """
 
 import io
@@ -9,22 +9,22 @@ from typing import BinaryIO
 
 
 class KeyedStateCheckpointOutputStream(io.BufferedIOBase):
-    """Takes a subtask's raw keyed state in a snapshot, key group by key group.
+    """The stream to which a function writes a subtask's raw keyed state in a snapshot, key group by key group.
 
-    A binary file object: what writes to files (`struct`, `io.TextIOWrapper`, `gzip`, Arrow's IPC) can write to it.
-    `close` does nothing, since the engine closes it when `snapshot_state` has returned. Flush what is wrapped around it
-    until then.
+    It is a binary file object: whatever writes to files (`struct`, `io.TextIOWrapper`, `gzip`, Arrow's IPC) can write
+    to it. `close` does nothing, since the engine closes the stream after `snapshot_state` returns. Flush any wrapper
+    around it before `snapshot_state` returns.
     """
 
     NO_CURRENT_KEY_GROUP = -1
-    """What `get_current_key_group` returns before the first one."""
+    """What `get_current_key_group` returns before the first key group was started."""
 
     @abstractmethod
     def start_new_key_group(self, key_group_id: int) -> None:
-        """Begins a key group; the one before is complete. One that nothing is written to is stored as empty.
+        """Starts a key group and finishes the previous one. A key group without bytes is stored as empty.
 
         Raises:
-            RawStateError: It does not belong to the subtask, or was begun before, or the stream is closed.
+            RawStateError: It does not belong to the subtask, or was started before, or the stream is closed.
         """
 
     @abstractmethod
@@ -33,11 +33,11 @@ class KeyedStateCheckpointOutputStream(io.BufferedIOBase):
 
     @abstractmethod
     def is_key_group_already_started(self, key_group_id: int) -> bool:
-        """Says whether a key group was begun."""
+        """Returns whether a key group was started."""
 
     @abstractmethod
     def is_key_group_already_finished(self, key_group_id: int) -> bool:
-        """Says whether a key group was begun, and another one after it."""
+        """Returns whether a key group was started, and another one after it."""
 
     @abstractmethod
     def get_current_key_group(self) -> int:
@@ -45,14 +45,15 @@ class KeyedStateCheckpointOutputStream(io.BufferedIOBase):
 
 
 class OperatorStateCheckpointOutputStream(io.BufferedIOBase):
-    """Takes a subtask's raw operator state in a snapshot, partition by partition; else as the stream of keyed state.
+    """The stream to which a function writes a subtask's raw operator state in a snapshot, partition by partition.
 
-    At another parallelism whole partitions are given to subtasks, as the elements of a list state are.
+    At another parallelism whole partitions are distributed to subtasks, as the elements of a list state are. Otherwise
+    it works as `KeyedStateCheckpointOutputStream`.
     """
 
     @abstractmethod
     def start_new_partition(self) -> None:
-        """Begins a partition; the one before is complete. Writing without it begins the first one.
+        """Starts a partition and finishes the previous one. A write without this call starts the first partition.
 
         Raises:
             RawStateError: The stream is closed.
@@ -60,7 +61,7 @@ class OperatorStateCheckpointOutputStream(io.BufferedIOBase):
 
     @abstractmethod
     def get_number_of_partitions(self) -> int:
-        """Returns how many partitions were begun."""
+        """Returns the number of partitions that were started."""
 
 
 class StatePartitionStreamProvider:
@@ -74,7 +75,7 @@ class StatePartitionStreamProvider:
         self._stream = stream
 
     def get_stream(self) -> BinaryIO:
-        """Returns the stream to read the partition from, which ends where the partition does; always the same one."""
+        """Returns the partition's bytes as a stream that ends with the partition; always the same stream."""
         return self._stream
 
 

@@ -1,7 +1,7 @@
-"""Rows: what a function receives and may emit.
+"""Rows: the records that a function receives and may emit.
 
-An input row is an instance of a class made once per schema (`row_class`), so that a field is read in a few
-nanoseconds by attribute, as PyFlink's named rows are; position and name in brackets work too, and cost more.
+An input row is an instance of a class that is created once per schema (`row_class`). Its fields are read by attribute
+in a few nanoseconds, as in PyFlink's named rows. Access by position or name in brackets works too, and is slower.
 """
 
 import keyword
@@ -15,14 +15,14 @@ import msgspec
 
 
 class _RowKind(type(tuple)):  # type: ignore[misc]
-    """Makes a row with names an instance of `Row`, as it is in PyFlink: its class is one per schema."""
+    """Makes a row with names an instance of `Row`, as in PyFlink, although each schema has its own class."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, InputRow) or super().__instancecheck__(instance)
 
 
 class Row(tuple[Any, ...], metaclass=_RowKind):
-    """A row that an author makes: `Row(1, "a")`, or with names, `Row(id=1, name="a")`, as in PyFlink."""
+    """A row that an author creates: `Row(1, "a")`, or with names, `Row(id=1, name="a")`, as in PyFlink."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class Row(tuple[Any, ...], metaclass=_RowKind):
         return row_class(tuple(named))(*named.values()) if named else super().__new__(cls, values)  # type: ignore[return-value]
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return tuple(self)  # a tuple's own would nest the values in one more row when pickled or copied
+        return tuple(self)  # tuple's own method would nest the values in another row when pickled or copied
 
     def __setitem__(self, key: int | str, value: Any) -> None:
         raise TypeError(_IMMUTABLE)
@@ -42,7 +42,7 @@ class Row(tuple[Any, ...], metaclass=_RowKind):
         raise TypeError(f"{self!r} has no names. Make it with names: Row(id=1, name='a').")
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """Returns all values, as PyFlink does of a row without names."""
+        """Returns all values, as PyFlink does for a row without names."""
         return list(self)
 
     def __repr__(self) -> str:
@@ -50,7 +50,7 @@ class Row(tuple[Any, ...], metaclass=_RowKind):
 
 
 class InputRow(msgspec.Struct, frozen=True, gc=False):
-    """Base of the classes that `row_class` makes: immutable, with fields by attribute, position and name."""
+    """Base of the classes that `row_class` creates: immutable, with access by attribute, position and name."""
 
     def __getitem__(self, item: int | str | slice) -> Any:
         if isinstance(item, str):
@@ -73,7 +73,7 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
         return iter(self.as_tuple())
 
     def field_names(self) -> tuple[str, ...]:
-        """Returns the fields' names as the schema has them."""
+        """Returns the names of the fields as they are in the schema."""
         return _NAMES[type(self)]
 
     def as_tuple(self) -> tuple[Any, ...]:
@@ -84,13 +84,13 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
         """Returns the values by name.
 
         Args:
-            recursive: Rows in it, and in its lists and maps, become dicts too.
+            recursive: Whether nested rows, also those in lists and maps, become dicts too.
         """
         values = map(_without_rows, self.as_tuple()) if recursive else self.as_tuple()
         return dict(zip(self.field_names(), values, strict=True))
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """Returns the values of some fields, in the order of `names`."""
+        """Returns the values of the named fields, in the order of `names`."""
         return [self[name] for name in names]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -107,7 +107,10 @@ _PLACEHOLDER = re.compile(r"f_\d+_")
 
 
 def _attributes(names: tuple[str, ...]) -> list[str]:
-    """Fields that Python cannot spell, or that would hide a method, are reachable by position and name only."""
+    """Returns attribute names. Names that are invalid in Python or hide a method get a placeholder.
+
+    Such fields can be read only by position and by name in brackets.
+    """
     return [name if _usable(name) else f"f_{index}_" for index, name in enumerate(names)]
 
 
@@ -125,7 +128,7 @@ def _attribute(names: tuple[str, ...], name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def row_class(names: tuple[str, ...]) -> type[InputRow]:
-    """Returns the row class of a schema; the same one for the same names."""
+    """Returns the row class of a schema; the same class for the same names."""
     made: Any = msgspec.defstruct("Row", _attributes(names), bases=(InputRow,), frozen=True, gc=False, module=__name__)
     _NAMES[made] = names
     return made  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
-"""State interfaces, by PyFlink's names and with its semantics (`pyflink.datastream.state`).
+"""State interfaces, with PyFlink's names and semantics (`pyflink.datastream.state`).
 
-An instance belongs to one state of one operator; what it reads and writes is the entry of the key that is current.
+An instance belongs to one state of one operator. It reads and writes the entry of the current key.
 """
 
 from abc import ABC, abstractmethod
@@ -24,16 +24,17 @@ OUT = TypeVar("OUT")
 class State(ABC):
     """Base of all partitioned state.
 
-    The methods with `_many` take the keys of a whole batch (`KeyedBatchProcessFunction`) and Arrow columns with a value
-    per record. They mean what the row methods mean, record by record: both may be used on one state. A column that is
-    given has the state's type, or one whose values all fit it: an int for a bigint or a double.
+    The methods with `_many` take the keys of a whole batch (`KeyedBatchProcessFunction`) and Arrow columns with one
+    value per record. They have the same effect as the row methods, called record by record; one state may be used by
+    both. A column passed to them has the state's type, or a type with values that all fit it: an int for a bigint or a
+    double.
     """
 
     columns: Any = None
-    """What the methods with `_many` do; None for states without them."""
+    """Implements the methods with `_many`; None for states without them."""
 
     def remove_many(self, keys: Keys) -> None:
-        """Removes what is stored under each key."""
+        """Removes the entry of each key."""
         self._many().remove_many(keys)
 
     def _many(self) -> Any:
@@ -45,7 +46,7 @@ class State(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Removes what is stored under the current key."""
+        """Removes the entry of the current key."""
 
 
 class ValueState(State, Generic[T]):
@@ -53,21 +54,21 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T | None:
-        """Returns the value of the current key, or None when there is none."""
+        """Returns the value of the current key, or None if it has none."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
         """Sets the value of the current key; None removes it, as in Flink."""
 
     def get_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record the value of its key, null where there is none."""
-        found: pa.Array[Any] = self._many().get_many(keys)
-        return found
+        """Returns for each record the value of its key; null if the key has none."""
+        column: pa.Array[Any] = self._many().get_many(keys)
+        return column
 
     def contains_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record whether its key has a value."""
-        found: pa.Array[Any] = self._many().contains_many(keys)
-        return found
+        """Returns for each record whether its key has a value."""
+        column: pa.Array[Any] = self._many().contains_many(keys)
+        return column
 
     def put_many(self, keys: Keys, values: Any) -> None:
         """Sets the value of each key to that of its last record; null removes it, as in Flink."""
@@ -75,7 +76,7 @@ class ValueState(State, Generic[T]):
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State that values are added to."""
+    """State to which values are added."""
 
     @abstractmethod
     def get(self) -> OUT:
@@ -87,64 +88,64 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state whose contents can be merged over namespaces (session windows)."""
+    """Appending state that can be merged over namespaces, as session windows need it."""
 
 
 class ReducingState(MergingState[T, T | None], Generic[T]):
-    """One value per key: all added values reduced. `get` is None before the first."""
+    """One value per key: all added values reduced. `get` returns None before the first value is added."""
 
     def get_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record what was added to its key, reduced; null where there is nothing."""
-        found: pa.Array[Any] = self._many().get_many(keys)
-        return found
+        """Returns for each record the reduced value of its key; null if nothing was added to it."""
+        column: pa.Array[Any] = self._many().get_many(keys)
+        return column
 
     def contains_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record whether its key has a value."""
-        found: pa.Array[Any] = self._many().contains_many(keys)
-        return found
+        """Returns for each record whether its key has a value."""
+        column: pa.Array[Any] = self._many().contains_many(keys)
+        return column
 
     def add_many(self, keys: Keys, values: Any) -> None:
-        """Adds the value of each record to the state of its key, in the order of the records."""
+        """Adds each record's value to the state of its key, in the order of the records."""
         self._many().add_many(keys, values)
 
 
 class AggregatingState(MergingState[IN, OUT | None], Generic[IN, OUT]):
-    """One accumulator per key; `get` gives the aggregate's result, or None before the first value."""
+    """One accumulator per key; `get` returns the aggregate's result, or None before the first value is added."""
 
     def get_many(self, keys: Keys, result_type: TypeInformation) -> "pa.Array[Any]":
-        """Returns of each record the result of its key, null where nothing was added.
+        """Returns for each record the result of its key; null if nothing was added to it.
 
         Args:
-            keys: Of the records.
-            result_type: What the aggregate's results are, which no descriptor says.
+            keys: The key of each record.
+            result_type: The type of the aggregate's results; a descriptor does not contain it.
         """
-        found: pa.Array[Any] = self._many().get_many(keys, result_type)
-        return found
+        column: pa.Array[Any] = self._many().get_many(keys, result_type)
+        return column
 
     def contains_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record whether its key has a result."""
-        found: pa.Array[Any] = self._many().contains_many(keys)
-        return found
+        """Returns for each record whether its key has a result."""
+        column: pa.Array[Any] = self._many().contains_many(keys)
+        return column
 
     def add_many(self, keys: Keys, values: Any) -> None:
-        """Adds the value of each record to the state of its key, in the order of the records.
+        """Adds each record's value to the state of its key, in the order of the records.
 
-        A `ColumnAggregateFunction` gets the column as it is; any other one the Python values that a row function would
-        have of it.
+        A `ColumnAggregateFunction` gets the column as it is. Any other aggregate function gets its values as the Python
+        values that a row function would get.
         """
         self._many().add_many(keys, values)
 
 
 class ListState(MergingState[T, Iterable[T]], Generic[T]):
-    """A list per key, in the order of adding. Adding is logged as adding: an element is written once."""
+    """A list per key, in the order of adding. Each added element is written to the log once, not the whole list."""
 
     @abstractmethod
     def get(self) -> Iterator[T]:
-        """Iterates over the elements; empty when there is none."""
+        """Iterates over the elements; the iterator is empty if there are none."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
-        """Replaces the list; an empty one clears."""
+        """Replaces the list; an empty list clears the state."""
 
     @abstractmethod
     def add_all(self, values: list[T]) -> None:
@@ -154,30 +155,30 @@ class ListState(MergingState[T, Iterable[T]], Generic[T]):
         return iter(self.get())
 
     def get_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record the list of its key, an empty one where there is none."""
-        found: pa.Array[Any] = self._many().get_many(keys)
-        return found
+        """Returns for each record the list of its key; an empty list if the key has none."""
+        column: pa.Array[Any] = self._many().get_many(keys)
+        return column
 
     def contains_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record whether the list of its key has elements."""
-        found: pa.Array[Any] = self._many().contains_many(keys)
-        return found
+        """Returns for each record whether the list of its key has elements."""
+        column: pa.Array[Any] = self._many().contains_many(keys)
+        return column
 
     def put_many(self, keys: Keys, values: Any) -> None:
-        """Sets the list of each key to that of its last record; null or an empty one clears."""
+        """Sets the list of each key to that of its last record; null or an empty list clears the state."""
         self._many().put_many(keys, values)
 
     def add_many(self, keys: Keys, values: Any) -> None:
-        """Adds the value of each record to the state of its key, in the order of the records."""
+        """Adds each record's value to the state of its key, in the order of the records."""
         self._many().add_many(keys, values)
 
 
 class MapState(State, Generic[K, V]):
-    """A map per key, written entry by entry. User keys may be null; a null value is not an absent one."""
+    """A map per key, written entry by entry. User keys may be null; an entry with a null value exists."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """Returns the value of a user key, or None."""
+        """Returns the value of a user key, or None if there is no entry."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -193,7 +194,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Says whether the user key has an entry."""
+        """Returns whether the user key has an entry."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -209,32 +210,32 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Says whether there is no entry."""
+        """Returns whether there is no entry."""
 
     def get_many(self, keys: Keys, user_keys: Any) -> "pa.Array[Any]":
-        """Returns of each record the value of its user key in the map of its key, null where there is none."""
-        found: pa.Array[Any] = self._many().get_many(keys, user_keys)
-        return found
+        """Returns for each record the value of its user key in the map of its key; null if there is no entry."""
+        column: pa.Array[Any] = self._many().get_many(keys, user_keys)
+        return column
 
     def contains_many(self, keys: Keys, user_keys: Any) -> "pa.Array[Any]":
-        """Returns of each record whether the map of its key has its user key."""
-        found: pa.Array[Any] = self._many().contains_many(keys, user_keys)
-        return found
+        """Returns for each record whether the map of its key has its user key."""
+        column: pa.Array[Any] = self._many().contains_many(keys, user_keys)
+        return column
 
     def items_many(self, keys: Keys) -> "pa.Array[Any]":
-        """Returns of each record all entries of the map of its key, as of `items`; no entries where there is none.
+        """Returns for each record all entries of the map of its key, as `items` does; an empty list if there are none.
 
-        They are lists of structs of `key` and `value`: Arrow's own maps would allow no null as a key.
+        Entries are lists of structs of `key` and `value`: Arrow's own maps do not allow a null key.
         """
-        found: pa.Array[Any] = self._many().items_many(keys)
-        return found
+        column: pa.Array[Any] = self._many().items_many(keys)
+        return column
 
     def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
-        """Sets one entry per record, in their order."""
+        """Sets one entry per record, in the order of the records."""
         self._many().put_many(keys, user_keys, values)
 
     def remove_many(self, keys: Keys, user_keys: Any = None) -> None:
-        """Removes one entry per record; without user keys all entries of each key."""
+        """Removes one entry per record; without user keys, all entries of each key."""
         self._many().remove_many(keys, user_keys)
 
     def __getitem__(self, key: K) -> V | None:

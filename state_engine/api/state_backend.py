@@ -1,6 +1,6 @@
-"""State backends as a job's author names them; PyFlink's classes of the same names.
+"""The choice of a state backend, as a job's author makes it; PyFlink's classes of the same names.
 
-They are plain settings that travel to the workers. What they stand for is in `state_engine.backends`.
+They are plain settings that are sent to the workers; `state_engine.backends` implements them.
 """
 
 import math
@@ -15,18 +15,18 @@ _SIZE = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
 class StateBackend:
-    """Where a worker keeps the state that it works on. Checkpoints do not depend on it."""
+    """Where a worker keeps its working state. Checkpoints do not depend on this choice."""
 
 
 class HashMapStateBackend(StateBackend):
-    """Python dicts in the worker's memory; Flink's word is the heap. The default, and the fastest while state fits."""
+    """Keeps state in the worker's memory (Flink: the heap). The default, and the fastest while state fits."""
 
     def __repr__(self) -> str:
         return "HashMapStateBackend()"
 
 
 class PredefinedOptions(Enum):
-    """Sets of RocksDB options for kinds of disk, as in Flink."""
+    """Predefined RocksDB options for kinds of disk, as in Flink."""
 
     DEFAULT = 0
     SPINNING_DISK_OPTIMIZED = 1
@@ -35,9 +35,9 @@ class PredefinedOptions(Enum):
 
 
 class RocksDBMemoryConfiguration:
-    """What RocksDB may use in one Python worker, over all the key-group ranges that it holds.
+    """Limits the memory of RocksDB in one Python worker, over all key-group ranges that the worker holds.
 
-    Flink's managed memory has no counterpart: the limit is always a fixed one.
+    Flink's managed memory has no counterpart: the limit is always fixed.
     """
 
     def __init__(self) -> None:
@@ -48,41 +48,45 @@ class RocksDBMemoryConfiguration:
         """Sets the limit, as bytes or as text like `512mb`; at least 8 MiB.
 
         Raises:
-            JobDefinitionError: It is no size, or too small.
+            JobDefinitionError: It is not a size, or too small.
         """
-        found = size if isinstance(size, int) else parse_size(size)
-        if found < 8 << 20:
+        number_of_bytes = size if isinstance(size, int) else parse_size(size)
+        if number_of_bytes < 8 << 20:
             raise JobDefinitionError(
                 f"{size!r} is too little memory for RocksDB.", action="Give it at least 8mb; 256mb is the default."
             )
-        self._bytes = found
+        self._bytes = number_of_bytes
 
     def get_fixed_memory_per_slot(self) -> int:
         """Returns the limit in bytes."""
         return self._bytes
 
     def set_write_buffer_ratio(self, ratio: float) -> None:
-        """Sets the share of the limit that unwritten changes may take; the rest caches blocks.
+        """Sets the share of the limit that write buffers may take; the rest caches blocks.
 
         Raises:
-            JobDefinitionError: It does not lie between 0 and 1.
+            JobDefinitionError: It is not between 0 and 1.
         """
         if not 0 < ratio < 1 or math.isnan(ratio):
             raise JobDefinitionError(
-                f"{ratio!r} is no share of the memory.", action="Give a number between 0 and 1; 0.5 is the default."
+                f"{ratio!r} is not a share of the memory.", action="Give a number between 0 and 1; 0.5 is the default."
             )
         self._write_buffer_ratio = ratio
 
     def get_write_buffer_ratio(self) -> float:
-        """Returns the share that unwritten changes may take."""
+        """Returns the share of the limit that write buffers may take."""
         return self._write_buffer_ratio
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """RocksDB on the worker's local disks, for state larger than memory.
+    """Keeps state in RocksDB on the worker's local disks, for state larger than memory.
 
     Args:
-        enable_incremental_checkpointing: For PyFlink's sake. An epoch always writes what it changed, whatever is said.
+        enable_incremental_checkpointing: Exists only for PyFlink's signature. An epoch always writes only its changes;
+            False is refused.
+
+    Raises:
+        JobDefinitionError: `enable_incremental_checkpointing` is False.
     """
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
@@ -96,14 +100,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._memory = RocksDBMemoryConfiguration()
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Returns True: an epoch writes what it changed."""
+        """Returns True: an epoch writes only its changes."""
         return True
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Sets the local folders for databases, which are spread over them; each worker's host must have them.
+        """Sets the local folders for databases, which are spread over them; they must exist on each worker's host.
 
         Raises:
-            JobDefinitionError: One is no absolute path of the local file system.
+            JobDefinitionError: One is not an absolute path of the local file system.
         """
         for path in paths:
             if not os.path.isabs(path):
@@ -113,19 +117,19 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._paths = paths
 
     def get_db_storage_paths(self) -> list[str]:
-        """Returns the local folders; empty for one below the system's folder for temporary files."""
+        """Returns the local folders; empty means a folder below the system's folder for temporary files."""
         return list(self._paths)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Chooses options for a kind of disk."""
+        """Sets the options for a kind of disk."""
         self._options = options
 
     def get_predefined_options(self) -> PredefinedOptions:
-        """Returns the options that were chosen."""
+        """Returns the options that were set."""
         return self._options
 
     def get_memory_configuration(self) -> RocksDBMemoryConfiguration:
-        """Returns the limits, to be changed in place."""
+        """Returns the memory limits; change them in place."""
         return self._memory
 
     def __repr__(self) -> str:
@@ -133,10 +137,10 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 def state_backend_of(given: "StateBackend | str") -> StateBackend:
-    """Returns the backend that a job names: `heap` (also `hashmap`), `rocksdb`, or an instance.
+    """Returns the backend for a name or instance: `heap` (also `hashmap`), `rocksdb`, or an instance.
 
     Raises:
-        JobDefinitionError: There is no such backend.
+        JobDefinitionError: This backend does not exist.
     """
     if isinstance(given, (HashMapStateBackend, EmbeddedRocksDBStateBackend)):
         return given
@@ -151,16 +155,16 @@ def state_backend_of(given: "StateBackend | str") -> StateBackend:
 
 
 def parse_size(text: str) -> int:
-    """Returns the bytes that a text such as `512mb` means.
+    """Returns the number of bytes of a text such as `512mb`.
 
     Raises:
-        JobDefinitionError: It is no size.
+        JobDefinitionError: It is not a size.
     """
-    found = _SIZE.fullmatch(text)
-    unit = _UNITS.get(found[2].lower()) if found else None
-    if found is None or unit is None:
-        raise JobDefinitionError(f"{text!r} is no size.", action="Write it like 512mb or 2g.")
-    return int(found[1]) * unit
+    match = _SIZE.fullmatch(text)
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise JobDefinitionError(f"{text!r} is not a size.", action="Write it like 512mb or 2g.")
+    return int(match[1]) * unit
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Time and timers, by PyFlink's names (`pyflink.datastream.timerservice`, `pyflink.datastream.time_domain`)."""
+"""Time and timers, under PyFlink's names (`pyflink.datastream.timerservice`, `pyflink.datastream.time_domain`)."""
 
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
 
 
 class TimeDomain(Enum):
-    """By which clock a timer fired."""
+    """The clock by which a timer fired."""
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1
 
-    __hash__ = object.__hash__  # tables of timers are looked up by it for each record: Enum's own is written in Python
+    __hash__ = object.__hash__  # looks up tables of timers for each record; Enum's own is slow, as it is in Python
 
 
 class TimerService(ABC):
-    """Time, as the operator sees it, and timers of the current key.
+    """Gives the operator's time, and registers timers for the current key.
 
-    Timers need a keyed stream. One timer is kept per clock, key, window (if any) and time in ms: registering it again
-    changes nothing, in the same epoch or a later one. They are state: a timer that was registered fires once, also
-    after a crash, a restore or at another parallelism.
+    Timers need a keyed stream. One timer is kept per clock, key, window (if any) and time in ms. Registering it again
+    changes nothing, in the same epoch or a later one. Timers are state: a registered timer fires once, also after a
+    crash, a restore or at another parallelism.
     """
 
     @abstractmethod
@@ -33,13 +33,13 @@ class TimerService(ABC):
     def current_watermark(self) -> int:
         """Returns the operator's watermark, in ms since the Unix epoch; -2^63 before the first.
 
-        No record with a time at or below it is to be expected. It stands still during an epoch, but for an operator
+        No more records with a time at or below it are expected. It is constant during an epoch, except for an operator
         with one ordered input, where it follows the records.
         """
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Registers a timer that fires in the first epoch whose processing time is at or behind `timestamp` (ms)."""
+        """Registers a timer that fires in the first epoch with a processing time at or after `timestamp` (ms)."""
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int) -> None:
@@ -55,7 +55,7 @@ class TimerService(ABC):
 
 
 class BatchTimerService(ABC):
-    """Time, as the operator sees it, and timers of many keys; otherwise as `TimerService`."""
+    """Gives the operator's time, and registers timers for many keys; otherwise as `TimerService`."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
@@ -63,23 +63,23 @@ class BatchTimerService(ABC):
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """Returns the operator's watermark, in ms since the Unix epoch; -2^63 before the first. It stands still."""
+        """Returns the operator's watermark, in ms since the Unix epoch; -2^63 before the first. It is constant."""
 
     @abstractmethod
     def register_processing_time_timers(self, keys: "Keys", timestamps: Any) -> None:
-        """Registers a timer per record: of its key, at its timestamp (integers, ms); none where that is null."""
+        """Registers one timer per record, for its key at its timestamp (integers, ms); none if that is null."""
 
     @abstractmethod
     def register_event_time_timers(self, keys: "Keys", timestamps: Any) -> None:
-        """Registers a timer per record: of its key, at its timestamp (integers, ms); none where that is null."""
+        """Registers one timer per record, for its key at its timestamp (integers, ms); none if that is null."""
 
     @abstractmethod
     def delete_processing_time_timers(self, keys: "Keys", timestamps: Any) -> None:
-        """Deletes a timer per record, where it is there."""
+        """Deletes one timer per record; an absent one is no error."""
 
     @abstractmethod
     def delete_event_time_timers(self, keys: "Keys", timestamps: Any) -> None:
-        """Deletes a timer per record, where it is there."""
+        """Deletes one timer per record; an absent one is no error."""
 
 
 __all__ = ["BatchTimerService", "TimeDomain", "TimerService"]

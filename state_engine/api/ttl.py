@@ -1,7 +1,7 @@
-"""The settings of a state's time to live (TTL), by PyFlink's names.
+"""Settings of a state's time to live (TTL), under PyFlink's names.
 
-What they mean is Flink's; `docs/formats/last-access.md` says how it is kept. Beyond PyFlink there is event time
-(`use_event_time`), and `allow_time_characteristic_change` for going from one time to the other.
+The semantics are Flink's; `docs/formats/last-access.md` describes how access times are stored. PyFlink does not have
+event time (`use_event_time`) and `allow_time_characteristic_change`, which allows switching from one time to the other.
 """
 
 from __future__ import annotations
@@ -15,58 +15,58 @@ from state_engine.errors import JobDefinitionError
 
 
 class StateTtlConfig:
-    """How long the values of a state live after they were last touched; made by `new_builder`.
+    """Defines how long the values of a state live after their last access; create it with `new_builder`.
 
     Raises:
-        JobDefinitionError: The TTL is no length of time, or not positive.
+        JobDefinitionError: The TTL is not a length of time, or not positive.
     """
 
     class UpdateType(Enum):
-        """When the time of the last access is renewed, which prolongs a value's life."""
+        """Which accesses renew the time of the last access, and so prolong a value's life."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(Enum):
-        """Whether a value that expired may still be read, as long as nobody has cleaned it up."""
+        """Whether an expired value may still be read before it is cleaned up."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """The time that a TTL goes by; event time is not in PyFlink."""
+        """The time by which a TTL is measured; event time is not in PyFlink."""
 
         ProcessingTime = 0
         EventTime = 1
 
     class CleanupStrategies:
-        """When expired values are removed, besides when a read meets them.
+        """When expired values are removed, apart from when a read meets them.
 
         Args:
-            strategies: What was asked for.
-            is_cleanup_in_background: Whether what was not asked for is done with Flink's defaults.
+            strategies: The strategies that the author chose.
+            is_cleanup_in_background: Whether the other strategies run with Flink's defaults.
         """
 
         class Strategies(Enum):
-            """Ways to clean up, by Flink's ordinals."""
+            """The clean-up strategies, with Flink's ordinals."""
 
             FULL_STATE_SCAN_SNAPSHOT = 0
             INCREMENTAL_CLEANUP = 1
             ROCKSDB_COMPACTION_FILTER = 2
 
         class CleanupStrategy(ABC):  # noqa: B024, Flink's marker interface
-            """Base of the settings of a way to clean up."""
+            """Base of the settings of a clean-up strategy."""
 
         class EmptyCleanupStrategy(CleanupStrategy):
-            """A way to clean up that has no settings."""
+            """A clean-up strategy without settings."""
 
         class IncrementalCleanupStrategy(CleanupStrategy):
-            """Looks at some keys with each access to the state.
+            """Checks some keys at each access to the state, and removes expired ones.
 
             Args:
-                cleanup_size: How many keys.
-                run_cleanup_for_every_record: Also with each record, whatever state it uses.
+                cleanup_size: Number of keys per check.
+                run_cleanup_for_every_record: Whether also to check at each record, whichever state it uses.
             """
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
@@ -78,19 +78,19 @@ class StateTtlConfig:
                 self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
             def get_cleanup_size(self) -> int:
-                """Returns how many keys are looked at."""
+                """Returns the number of keys per check."""
                 return self._cleanup_size
 
             def run_cleanup_for_every_record(self) -> bool:
-                """Says whether that also happens with each record."""
+                """Returns whether keys are also checked at each record."""
                 return self._run_cleanup_for_every_record
 
         class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-            """Drops expired rows when files are compacted; `periodic_compaction_time` 0 means at no certain time.
+            """Removes expired rows when files are compacted.
 
             Args:
-                query_time_after_num_entries: After how many rows RocksDB's filter asks for the time again.
-                periodic_compaction_time: Files older than that are compacted.
+                query_time_after_num_entries: Number of rows after which RocksDB's filter reads the time again.
+                periodic_compaction_time: Files older than this are compacted; 0 disables compaction by age.
             """
 
             def __init__(
@@ -100,7 +100,7 @@ class StateTtlConfig:
                 self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
 
             def get_query_time_after_num_entries(self) -> int:
-                """Returns after how many rows the time is asked for again."""
+                """Returns the number of rows after which the time is read again."""
                 return self._query_time_after_num_entries
 
             def get_periodic_compaction_time(self) -> Duration:
@@ -120,17 +120,17 @@ class StateTtlConfig:
             self._is_cleanup_in_background = is_cleanup_in_background
 
         def is_cleanup_in_background(self) -> bool:
-            """Says whether the default clean-up is on."""
+            """Returns whether strategies that were not chosen run with Flink's defaults."""
             return self._is_cleanup_in_background
 
         def in_full_snapshot(self) -> bool:
-            """Says whether a load leaves out what has expired."""
+            """Returns whether a load of the state leaves out expired values."""
             return StateTtlConfig.CleanupStrategies.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
         def get_incremental_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy | None:
-            """Returns how to clean up with each access: 5 keys by default, None if the default is off."""
+            """Returns how to clean up at each access: 5 keys by default, None if the default is off."""
             default = (
                 StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy(5, False)
                 if self._is_cleanup_in_background
@@ -141,7 +141,7 @@ class StateTtlConfig:
         def get_rocksdb_compact_filter_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-            """Returns how to clean up in compactions: as Flink by default, None if the default is off."""
+            """Returns how to clean up in compactions: Flink's settings by default, None if the default is off."""
             default = (
                 StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy(1000)
                 if self._is_cleanup_in_background
@@ -166,11 +166,11 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time | Duration | timedelta) -> StateTtlConfig.Builder:
-        """Returns a builder: touched by writes, expired values never returned, processing time."""
+        """Returns a builder with these defaults: writes renew, expired values are never returned, processing time."""
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> StateTtlConfig.UpdateType:
-        """Returns what touches a value."""
+        """Returns which accesses renew a value's time to live."""
         return self._update_type
 
     def get_state_visibility(self) -> StateTtlConfig.StateVisibility:
@@ -182,11 +182,11 @@ class StateTtlConfig:
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> StateTtlConfig.TtlTimeCharacteristic:
-        """Returns the time that it goes by."""
+        """Returns the time by which the TTL is measured."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Says whether values expire at all."""
+        """Returns whether values expire at all."""
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> StateTtlConfig.CleanupStrategies:
@@ -194,7 +194,7 @@ class StateTtlConfig:
         return self._cleanup_strategies
 
     def allows_time_characteristic_change(self) -> bool:
-        """Says whether the state may go on from rows that were stamped in the other time."""
+        """Returns whether the state may be restored from rows with access times of the other characteristic."""
         return self._allows_change
 
     def __repr__(self) -> str:
@@ -218,16 +218,16 @@ class StateTtlConfig:
             self._allows_change = False
 
         def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
-            """Sets what touches a value."""
+            """Sets which accesses renew a value's time to live."""
             self._update_type = update_type
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Writes touch a value."""
+            """Lets writes renew a value's time to live."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Reads touch a value, too: the first one in an epoch is written to the log."""
+            """Lets reads renew a value's time to live, too: the first read in an epoch is written to the log."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> StateTtlConfig.Builder:
@@ -236,39 +236,39 @@ class StateTtlConfig:
             return self
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
-            """An expired value is returned once, unless it was cleaned up before."""
+            """Lets a read return an expired value once, unless it was cleaned up before."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> StateTtlConfig.Builder:
-            """An expired value is as if it were not there."""
+            """Lets reads treat an expired value as absent."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(
             self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
         ) -> StateTtlConfig.Builder:
-            """Sets the time that the TTL goes by."""
+            """Sets the time by which the TTL is measured."""
             self._ttl_time_characteristic = ttl_time_characteristic
             return self
 
         def use_processing_time(self) -> StateTtlConfig.Builder:
-            """The TTL goes by the epochs' processing times."""
+            """Measures the TTL by the processing times of epochs."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
         def use_event_time(self) -> StateTtlConfig.Builder:
-            """The TTL goes by watermarks, and a touch has the time of its record. Not in PyFlink."""
+            """Measures the TTL by watermarks; an access has the event time of its record. Not in PyFlink."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
 
         def allow_time_characteristic_change(self) -> StateTtlConfig.Builder:
-            """Lets the state go on from rows that were stamped in the other time, which is refused otherwise.
+            """Lets the state be restored from rows with access times of the other characteristic; otherwise refused.
 
-            Their last access then counts as unknown: they live on until somebody touches or reads them, and a whole
-            TTL after that. Not in PyFlink.
+            The last access of such rows then counts as unknown. They live until they are next read or written, and a
+            whole TTL after that. Not in PyFlink.
             """
             self._allows_change = True
             return self
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leaves out of each load and full fold what has expired."""
+            """Leaves expired values out of each load and each full fold."""
             self._strategies[StateTtlConfig.CleanupStrategies.Strategies.FULL_STATE_SCAN_SNAPSHOT] = (
                 StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY
             )
@@ -277,7 +277,7 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Looks at `cleanup_size` keys with each access, or also with each record. The heap backend does."""
+            """Checks `cleanup_size` keys at each access, or also at each record. Only the heap backend does this."""
             self._strategies[StateTtlConfig.CleanupStrategies.Strategies.INCREMENTAL_CLEANUP] = (
                 StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record)
             )
@@ -286,7 +286,7 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Drops what has expired in compactions: RocksDB's, and the full folds of the state's table."""
+            """Removes expired values in compactions: those of RocksDB, and full folds of the state's table."""
             self._strategies[StateTtlConfig.CleanupStrategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
                 StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy(
                     query_time_after_num_entries, periodic_compaction_time
@@ -295,7 +295,7 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Leaves off the clean-up that nobody asked for."""
+            """Turns off the default clean-up; only the chosen strategies run."""
             self._is_cleanup_in_background = False
             return self
 
@@ -308,7 +308,7 @@ class StateTtlConfig:
             """Returns the settings.
 
             Raises:
-                JobDefinitionError: The TTL is no length of time, or not positive.
+                JobDefinitionError: The TTL is not a length of time, or not positive.
             """
             built = StateTtlConfig(
                 self._update_type,
@@ -324,7 +324,7 @@ class StateTtlConfig:
 def _positive(ttl: Time | Duration | timedelta) -> Time:
     milliseconds = as_milliseconds(ttl, "A time to live")
     if milliseconds <= 0:
-        raise JobDefinitionError(f"{ttl!r} is no time to live.", action="Give 1 ms or more, such as Time.hours(1).")
+        raise JobDefinitionError(f"{ttl!r} is not a time to live.", action="Give 1 ms or more, such as Time.hours(1).")
     return Time(milliseconds)
 
 

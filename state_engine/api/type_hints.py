@@ -1,4 +1,4 @@
-"""From what an author writes (Types.*, Spark DDL, Python hints, dataclasses) to type information."""
+"""Converts what an author writes (Types.*, Spark DDL, Python hints, dataclasses) to type information."""
 
 import dataclasses
 import datetime
@@ -42,10 +42,10 @@ _REMEDY = (
 
 
 def type_information(hint: Any) -> TypeInformation:
-    """Returns the type information that `hint` spells.
+    """Returns the type information for a hint.
 
     Args:
-        hint: A `TypeInformation`, a Spark DDL type, a Python type hint, a dataclass, a codec, or a class that has one.
+        hint: A `TypeInformation`, a Spark DDL type, a Python type hint, a dataclass, a codec, or a class with a codec.
 
     Raises:
         UnsupportedTypeError: Values of this type could not be restored from typed columns.
@@ -69,7 +69,7 @@ def _dataclass(kind: type) -> TypeInformation:
     names = tuple(f.name for f in dataclasses.fields(kind))
     if set(inspect.signature(kind).parameters) != set(names):
         raise UnsupportedTypeError(
-            f"{kind!r} cannot be made again of its fields {list(names)} alone.",
+            f"{kind!r} cannot be created from its fields {list(names)} alone.",
             action="Let each field, and nothing else, be an argument of __init__ (no init=False, no InitVar).",
         )
     try:
@@ -88,12 +88,13 @@ def _dataclass(kind: type) -> TypeInformation:
 def _hints_of(kind: type) -> dict[str, Any]:
     """Returns the hints of a class, none of them as text.
 
-    A class of the program's own script reaches workers by value, without its module. There nothing says what the names
-    in the text are, so what is found in the driver stays with the class, and travels with it.
+    A class of the program's main script is sent to workers by value, without its module. Workers could not resolve the
+    names in hints that are text. The driver therefore resolves them, and stores the result in the class, with which it
+    is sent.
     """
-    known = kind.__dict__.get(_HINTS_OF_CLASS)
-    if known is not None:
-        return dict(known)
+    stored = kind.__dict__.get(_HINTS_OF_CLASS)
+    if stored is not None:
+        return dict(stored)
     hints = typing.get_type_hints(kind)
     written = {name: hint for base in reversed(kind.__mro__) for name, hint in vars(base).get(_WRITTEN, {}).items()}
     if hints != written:
@@ -121,7 +122,7 @@ def parse_ddl(text: str) -> TypeInformation:
     """Parses one Spark DDL type, or a column list (`a int, b string`), which is a struct.
 
     Raises:
-        UnsupportedTypeError: The text is no type, or one that cannot be stored (intervals, variant, collations).
+        UnsupportedTypeError: The text is not a type, or one that cannot be stored (intervals, variant, collations).
     """
     parser = _Parser(text)
     try:
@@ -144,7 +145,7 @@ def parse_columns_ddl(text: str) -> StructType:
 
 
 class _Parser:
-    """Recursive descent over Spark's type grammar, as far as state may use it."""
+    """A recursive-descent parser for the part of Spark's type grammar that state may use."""
 
     _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:])")
 
@@ -204,7 +205,7 @@ class _Parser:
         if name in ("varchar", "char") and self.peek() == "(":
             raise UnsupportedTypeError(
                 f"{self._text!r} limits the length of a string, which nothing here would check.",
-                action="Say string; check the length in the function, or in a where() in front of the sink.",
+                action="Use string; check the length in the function, or in a where() before the sink.",
             )
         if name not in ATOMS or self.peek().lower() == "collate":
             raise self.error()

@@ -1,8 +1,8 @@
-"""Type information: what a key, a state or an output holds, in the words of PyFlink, Spark DDL or Python.
+"""Type information: the type of a key, a state or an output.
 
-A `TypeInformation` is a small tree. Its canonical spelling is Spark DDL (`bigint`, `struct<a:int,b:string>`), which is
-also what durable formats record; `serialization` maps it to Arrow and Delta. Two types are equal when they are stored
-alike, whatever Python object carries them.
+A `TypeInformation` is a small tree. Its canonical form is Spark DDL (`bigint`, `struct<a:int,b:string>`), which durable
+formats also record; `serialization` maps it to Arrow and Delta. Two types are equal if they are stored in the same way,
+whatever Python class holds the values.
 """
 
 from abc import ABC, abstractmethod
@@ -41,7 +41,7 @@ class AtomicType(TypeInformation):
 
 @dataclass(frozen=True)
 class DecimalType(TypeInformation):
-    """An exact number of at most `precision` digits, `scale` of them behind the point."""
+    """An exact number with at most `precision` digits, `scale` of them after the decimal point."""
 
     precision: int = 38
     scale: int = 18
@@ -59,7 +59,7 @@ class DecimalType(TypeInformation):
 
 @dataclass(frozen=True)
 class ListType(TypeInformation):
-    """A Python list of one element type."""
+    """A Python list with elements of one type."""
 
     element: TypeInformation
 
@@ -69,7 +69,7 @@ class ListType(TypeInformation):
 
 @dataclass(frozen=True)
 class MapType(TypeInformation):
-    """A Python dict."""
+    """A Python dict with keys of one type and values of one type."""
 
     key: TypeInformation
     value: TypeInformation
@@ -86,11 +86,11 @@ class MapType(TypeInformation):
 
 
 class Carrier(ABC):
-    """What holds the fields of a stream's records, where that is no class of one attribute per field."""
+    """Holds the fields of a stream's records if this is not a class with one attribute per field."""
 
     @abstractmethod
     def maker(self) -> Callable[..., Any]:
-        """Returns what makes a record of the field values."""
+        """Returns a function that creates a record from its field values."""
 
     @abstractmethod
     def values(self, record: Any) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ class Carrier(ABC):
 
 
 class Bare(Carrier):
-    """A record is the value of its one field, without a row around it."""
+    """For records of one field: a record is the bare value, without a row around it."""
 
     def maker(self) -> Callable[..., Any]:
         return _itself
@@ -115,8 +115,8 @@ def _itself(value: Any) -> Any:
 class StructType(TypeInformation):
     """Named fields.
 
-    `carrier` is the Python class that holds them: None (a row), `tuple`, or a dataclass; or a `Carrier`, which only the
-    columns of a stream have: inside a state a value of one field is that field's type.
+    `carrier` is the Python class that holds them: None (a row), `tuple`, or a dataclass. Columns of a stream may also
+    have a `Carrier`; states never have one, since a state with one field has the type of that field.
     """
 
     names: tuple[str, ...]
@@ -144,14 +144,14 @@ class StructType(TypeInformation):
 
 @dataclass(frozen=True)
 class CodecType(TypeInformation):
-    """Values of a class of the author's, by a codec (`api.codecs.TypeCodec`): its version and what it made of them."""
+    """Values of an author's class, stored by a codec (`api.codecs.TypeCodec`): its version and the encoded value."""
 
     stored: TypeInformation
     codec: Any
 
     @property
     def columns(self) -> StructType:
-        """Returns the struct that is stored."""
+        """Returns the stored struct."""
         return StructType(("codec_version", "value"), (AtomicType("int"), self.stored), carrier=tuple)
 
     def ddl(self) -> str:
@@ -159,17 +159,17 @@ class CodecType(TypeInformation):
 
 
 def columns_of_type(type_info: TypeInformation) -> StructType:
-    """Returns the columns of a stream whose records have a type: its fields, or one column `f0` for any other type."""
+    """Returns the columns of a stream with records of this type: a struct's fields, or one column `f0`."""
     return type_info if isinstance(type_info, StructType) else StructType(("f0",), (type_info,), carrier=Bare())
 
 
 def type_of_columns(columns: StructType) -> TypeInformation:
-    """Returns the type of a stream's records, as a state that keeps them declares it."""
+    """Returns the type of a stream's records, in the form that a state with such records declares."""
     return columns.types[0] if isinstance(columns.carrier, Bare) else columns
 
 
 def is_hashable(type_info: TypeInformation) -> bool:
-    """Says whether values of this type can be keys of a dict: user keys of map state, keys of a map value."""
+    """Returns whether values of this type can be keys of a dict: user keys of map state, keys of a map value."""
     match type_info:
         case AtomicType() | DecimalType():
             return True
@@ -179,7 +179,7 @@ def is_hashable(type_info: TypeInformation) -> bool:
 
 
 def holds_codec(type_info: TypeInformation) -> bool:
-    """Says whether values of this type go through a codec of the author's, as a whole or in part."""
+    """Returns whether values of this type use an author's codec, as a whole or in part."""
     match type_info:
         case CodecType():
             return True
@@ -193,7 +193,7 @@ def holds_codec(type_info: TypeInformation) -> bool:
 
 
 def quote(name: str) -> str:
-    """Returns a field name as DDL spells it: bare when it is a plain identifier, else in back-ticks."""
+    """Returns a field name in DDL: bare if it is a plain identifier, else in back-ticks."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
     return name if plain else "`" + name.replace("`", "``") + "`"
 

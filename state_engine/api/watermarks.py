@@ -1,4 +1,4 @@
-"""Event time of a stream, by PyFlink's names (`pyflink.common.watermark_strategy`)."""
+"""Event times and watermarks of a stream, under PyFlink's names (`pyflink.common.watermark_strategy`)."""
 
 from abc import ABC, abstractmethod
 from copy import copy
@@ -9,7 +9,7 @@ from state_engine.errors import JobDefinitionError
 
 
 class TimestampAssigner(ABC):
-    """Says by a Python function at which time a record happened."""
+    """Returns the event time of a record, by a Python function."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
@@ -17,23 +17,23 @@ class TimestampAssigner(ABC):
 
         Args:
             value: The record.
-            record_timestamp: The event time that it has already, -2^63 without one.
+            record_timestamp: The event time that it already has; -2^63 without one.
         """
 
 
 class WatermarkStrategy:
-    """Where a stream's event times come from, and how far its records may be out of order.
+    """Defines where a stream's event times come from, and how far its records may be out of order.
 
-    PyFlink's, with two additions: `with_timestamp_column`, which costs no Python per record, and
-    `with_partition_column`, since Spark does not tell from which partition of a source a record came. A strategy does
-    not change: each method returns another one.
+    It is PyFlink's class with two additions. `with_timestamp_column` needs no Python per record.
+    `with_partition_column` exists because Spark does not report from which partition of a source a record came. A
+    strategy is immutable: each method returns a new one.
 
     Attributes:
         out_of_orderness: In ms; None for a stream without watermarks.
-        timestamp: Spark SQL that gives a timestamp, or a number of ms.
-        assigner: What gives it in Python instead.
-        partition: Spark SQL that names a record's partition.
-        idle_after: In ms of processing time.
+        timestamp: Spark SQL that returns a timestamp, or a number of ms.
+        assigner: Returns the timestamp in Python instead.
+        partition: Spark SQL that returns a record's partition.
+        idle_after: Idle timeout in ms of processing time; None without one.
     """
 
     def __init__(self, out_of_orderness: int | None) -> None:
@@ -45,23 +45,23 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> "WatermarkStrategy":
-        """Records of a partition come in order of event time."""
+        """Returns a strategy for partitions with records in order of event time."""
         return WatermarkStrategy(0)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> "WatermarkStrategy":
-        """A record may lie at most this far behind the largest event time before it; others are late.
+        """Returns a strategy for records that lag the largest earlier event time by at most this long; others are late.
 
-        The watermark stays this far, and two milliseconds, behind that time: Flink's stays one (docs/event-time.md).
+        The watermark lags that time by this duration plus two milliseconds; Flink's plus one (docs/event-time.md).
 
         Raises:
-            JobDefinitionError: The duration is negative, or none.
+            JobDefinitionError: The duration is negative, or not a length of time.
         """
         return WatermarkStrategy(_milliseconds(max_out_of_orderness, "for_bounded_out_of_orderness"))
 
     @staticmethod
     def no_watermarks() -> "WatermarkStrategy":
-        """Event times without watermarks: event-time timers fire only when the input ends."""
+        """Returns a strategy with event times but no watermarks: event-time timers fire only when the input ends."""
         return WatermarkStrategy(None)
 
     def with_timestamp_column(self, expression: str) -> "WatermarkStrategy":
@@ -73,10 +73,10 @@ class WatermarkStrategy:
         return self._with(timestamp=expression, assigner=None)
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> "WatermarkStrategy":
-        """Takes event times from a Python function; prefer `with_timestamp_column`, which calls none per record.
+        """Takes event times from a Python function, called per record; prefer `with_timestamp_column`.
 
         Raises:
-            JobDefinitionError: It is no `TimestampAssigner`.
+            JobDefinitionError: It is not a `TimestampAssigner`.
         """
         if not isinstance(timestamp_assigner, TimestampAssigner):
             raise JobDefinitionError(
@@ -85,20 +85,21 @@ class WatermarkStrategy:
         return self._with(timestamp=None, assigner=timestamp_assigner)
 
     def with_partition_column(self, expression: str) -> "WatermarkStrategy":
-        """Keeps a watermark per partition, and stands at the least.
+        """Keeps a watermark per partition; the stream's watermark is the least of them.
 
         Args:
-            expression: A column, or any Spark SQL: Kafka's `partition`, a region, a device group. Each value counts,
-                for as long as the job lives, as a partition; let it have few. A later release may give another one:
-                its values are new partitions.
+            expression: A column, or any Spark SQL: Kafka's `partition`, a region, a device group. Each value is a
+                partition for as long as the job lives, so use an expression with few values. A later release may use
+                another expression: its values are new partitions.
         """
         return self._with(partition=expression)
 
     def with_idleness(self, idle_timeout: Duration) -> "WatermarkStrategy":
-        """A partition (without partitions, the stream) that brings nothing for so long holds nobody back.
+        """Sets the time after which a partition (without partitions, the stream) without records is idle.
 
-        So does a stream that never brought anything. The time counts from the start of the job's driver at the
-        earliest: what waited while a job was down is not late for that.
+        An idle partition does not hold back the watermark. Nor does a stream that never had a record. The time counts
+        from the start of the job's driver at the earliest: records that waited while a job was down do not become
+        late because of it.
 
         Raises:
             JobDefinitionError: The duration is not above zero.
@@ -115,10 +116,10 @@ class WatermarkStrategy:
 
 
 def _milliseconds(length: Any, called: str) -> int:
-    found = as_milliseconds(length, f"The length of {called}()")
-    if found < 0:
-        raise JobDefinitionError(f"{called}() got {found} ms.", action="Give a length that is not negative.")
-    return found
+    milliseconds = as_milliseconds(length, f"The length of {called}()")
+    if milliseconds < 0:
+        raise JobDefinitionError(f"{called}() got {milliseconds} ms.", action="Give a length that is not negative.")
+    return milliseconds
 
 
 __all__ = ["TimestampAssigner", "WatermarkStrategy"]

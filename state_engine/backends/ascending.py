@@ -1,4 +1,4 @@
-"""Arithmetic of ascending numbers: what tables by columns look up and merge."""
+"""Arithmetic on ascending numbers, by which tables by columns look up and merge entries."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,26 +11,26 @@ from state_engine.api.keys import Numbers, order_of
 Flags = NDArray[np.bool_]
 
 ANY = 1 << 62
-"""Stands for the size of numbers that lie far apart."""
+"""The size to pass for numbers that are far apart."""
 
 _SPARSE = 8
-"""Numbers below this many times their count are put into a table by number; others are sorted."""
+"""If all numbers are below this many times their count, a table by number replaces a sort."""
 
 
 def positions_of(wanted: Numbers, numbers: Numbers) -> Numbers:
-    """Returns the position of each wanted number among others, -1 if it is not there; both ascend."""
+    """Returns the position of each wanted number among others, -1 if it is missing; both ascend."""
     if len(wanted) == len(numbers) and np.array_equal(wanted, numbers):
         return np.arange(len(numbers))
     if not len(numbers):
         return np.full(len(wanted), -1)
-    found = np.searchsorted(numbers, wanted)
-    found[found == len(numbers)] = 0
-    found[numbers[found] != wanted] = -1
-    return found
+    positions = np.searchsorted(numbers, wanted)
+    positions[positions == len(numbers)] = 0
+    positions[numbers[positions] != wanted] = -1
+    return positions
 
 
 def last_of_each(numbers: Numbers, size: int) -> Numbers:
-    """Returns the position of the last one of each number, in the order of the numbers.
+    """Returns the last position of each distinct number, in the order of the numbers.
 
     Args:
         numbers: In any order.
@@ -46,14 +46,14 @@ def last_of_each(numbers: Numbers, size: int) -> Numbers:
 
 
 def distinct(numbers: Numbers) -> Numbers:
-    """Returns ascending numbers once each."""
+    """Returns ascending numbers without duplicates."""
     is_first = np.ones(len(numbers), bool)
     is_first[1:] = numbers[1:] != numbers[:-1]
     return numbers[is_first]
 
 
 def numbered_anew(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
-    """Returns numbers once each, ascending, and the position of each number among them.
+    """Returns the distinct numbers, ascending, and the position of each number among them.
 
     Args:
         numbers: In any order.
@@ -61,13 +61,13 @@ def numbered_anew(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
     """
     if size > _SPARSE * len(numbers):
         return np.unique(numbers, return_inverse=True)
-    there = np.zeros(size, bool)
-    there[numbers] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
+    occurs = np.zeros(size, bool)
+    occurs[numbers] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[numbers]
 
 
 def each_once(parts: list[Numbers]) -> Iterator[Numbers]:
-    """Yields parts without the numbers of the parts before; later parts are much smaller, so this costs little."""
+    """Yields each part without the numbers of earlier parts. Later parts are much smaller, so this costs little."""
     for n, part in enumerate(parts):
         for before in parts[:n]:
             part = part[positions_of(part, before) < 0]
@@ -82,30 +82,32 @@ def spans(first: Numbers, counts: Numbers) -> Numbers:
 
 
 def laid_over(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
-    """Returns the numbers that either has, ascending, and the row of each if the upper rows follow the lower ones.
+    """Merges two layers of rows: returns the numbers of both, ascending, and the row of each number.
+
+    The upper rows are counted after the lower ones.
 
     Args:
         lower: Ascending numbers.
-        upper: Likewise; of a number that both have the upper row counts.
+        upper: Ascending numbers. For a number in both layers the upper row counts.
     """
-    at = positions_of(upper, lower)
-    new = at < 0
-    over = np.arange(len(upper)) + len(lower)
-    if len(upper) - np.count_nonzero(new) == len(lower):
-        return upper, over
+    positions = positions_of(upper, lower)
+    is_new = positions < 0
+    upper_rows = np.arange(len(upper)) + len(lower)
+    if len(upper) - np.count_nonzero(is_new) == len(lower):
+        return upper, upper_rows
     numbers, rows = lower, np.arange(len(lower))
-    rows[at[~new]] = over[~new]
-    if new.any():
-        places = np.searchsorted(numbers, upper[new])
-        numbers, rows = np.insert(numbers, places, upper[new]), np.insert(rows, places, over[new])
+    rows[positions[~is_new]] = upper_rows[~is_new]
+    if is_new.any():
+        places = np.searchsorted(numbers, upper[is_new])
+        numbers, rows = np.insert(numbers, places, upper[is_new]), np.insert(rows, places, upper_rows[is_new])
     return numbers, rows
 
 
 def back_to(order: Any) -> Numbers:
-    """Returns what undoes an order: `values[order][back_to(order)]` are the values."""
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return back
+    """Returns the inverse of an order: `values[order][back_to(order)]` are the values."""
+    inverse = np.empty(len(order), np.int64)
+    inverse[order] = np.arange(len(order))
+    return inverse
 
 
 __all__ = [

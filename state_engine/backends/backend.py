@@ -1,7 +1,7 @@
-"""What the heap backend and the RocksDB backend have in common: the states of one operator, from and to the log.
+"""The code that the heap and the RocksDB backend share: the states of one operator, loaded from and written to the log.
 
-A backend is a cache: it stands for one manifest (its token), is caught up by rows of the log, and can be thrown away at
-any time. The token is None while the cache is being changed.
+A backend is a cache of the state as of one manifest, which its token names. Rows of the log bring it up to date. It can
+be thrown away at any time. The token is None while the cache is being changed.
 """
 
 from abc import ABC, abstractmethod
@@ -88,34 +88,34 @@ class StatesOfOperator(ABC):
         self._load: StateRows = lambda _: ()
         self._sealed = OperatorTime()
 
-    # What the two do in their own way ---------------------------------------------------------------------------------
+    # What each backend does in its own way ----------------------------------------------------------------------------
 
     @abstractmethod
     def _begin(self, name: str, table: Table, schema: StateSchema) -> None:
-        """Takes a new table, and gives it what the log has, or a cache of that."""
+        """Registers a new table, and fills it from the log or from a cache of the log."""
 
     @abstractmethod
     def _expire(self, name: str, table: Any, config: StateTtlConfig, rules: TtlRules) -> Callable[..., None] | None:
         """Prepares the clean-up of a state with a time to live.
 
         Args:
-            name: Of the state.
-            table: Its own.
+            name: Name of the state.
+            table: Table of the state.
             config: Its settings.
             rules: When its values expire.
 
         Returns:
-            What is to be told of each access; None for nothing.
+            The function to call on each access; None if there is none.
         """
 
     @abstractmethod
     def _drop_expired(self, name: str, table: Any, rules: TtlRules) -> None:
-        """Drops what had expired when it was sealed."""
+        """Drops values that had already expired when the manifest of the token was sealed."""
 
     # Following the log ------------------------------------------------------------------------------------------------
 
     def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None) -> None:
-        """As of `KeyedStateBackend`."""
+        """See `KeyedStateBackend`."""
         self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("keyed", "timer")}
         for name in [n for n in self._migrated if self._restored[n].schema_id == self._schemas[n].schema_id]:
             del self._migrated[name]  # an epoch that holds the state in its new type is sealed
@@ -123,18 +123,18 @@ class StatesOfOperator(ABC):
         self._sealed = sealed or OperatorTime(-(1 << 63))
 
     def _log_of(self, schema: StateSchema, *, stamped: bool) -> Iterator[pa.Table]:
-        """Yields the rows that a load of a state merges."""
+        """Yields the log rows that a load of a state merges."""
         restored = self._restored.get(schema.name)
         if restored is not None:
-            known = carry_ttl(evolve(restored, schema, ALL), schema, ALL)
+            evolved = carry_ttl(evolve(restored, schema, ALL), schema, ALL)
             if is_migrated(restored, schema):
                 whole = migrate(restored, schema, self._descriptors[schema.name], self._load(restored))
                 self._migrated[schema.name] = whole
-            for rows in [whole] if is_migrated(restored, schema) else self._load(known):
-                yield forget_unknown(rows, known.unknown_until) if stamped else rows
+            for rows in [whole] if is_migrated(restored, schema) else self._load(evolved):
+                yield forget_unknown(rows, evolved.unknown_until) if stamped else rows
 
     def apply(self, name: str, rows: pa.Table) -> None:
-        """Merges rows of one state's log, in order. A state that nobody asked for is loaded when somebody does."""
+        """Merges log rows of one state, in order. Ignores a state that has no table yet: its first use loads it."""
         self.token = None
         table = self._tables.get(name)
         if table is not None:
@@ -152,7 +152,7 @@ class StatesOfOperator(ABC):
             table.merge(delta)
 
     def lacks(self, name: str) -> bool:
-        """Says whether a state that was asked for is still to be loaded."""
+        """Returns whether a requested state still has to be loaded."""
         return False
 
     def _forget_keys(self) -> None:
@@ -161,11 +161,11 @@ class StatesOfOperator(ABC):
     # States -----------------------------------------------------------------------------------------------------------
 
     def state(self, descriptor: StateDescriptor, layout: Layout = Layout.ENTRIES) -> Any:
-        """As of `KeyedStateBackend`."""
+        """See `KeyedStateBackend`."""
         name, schema = descriptor.name, state_schema(self.uid, self.codec.columns, descriptor)
-        known = self._schemas.get(name)
-        if known is not None:
-            check_same(known, schema)
+        existing = self._schemas.get(name)
+        if existing is not None:
+            check_same(existing, schema)
             return self._states[name]
         self._descriptors[name] = descriptor
         table = self._new_table(descriptor, StoredType(descriptor.type_info, stamped=schema.ttl is not None), layout)
@@ -176,30 +176,30 @@ class StatesOfOperator(ABC):
                 self._drop_expired(name, table, ttl_rules(schema.ttl, self._sealed))
             rules = ttl_rules(schema.ttl, self.time)
             accessed = self._expire(name, table, descriptor.ttl_config, rules)
-        made = self._states[name] = made_state(descriptor, table, self.context, self.time, rules, accessed)
-        return made
+        state = self._states[name] = made_state(descriptor, table, self.context, self.time, rules, accessed)
+        return state
 
     def _new_table(self, descriptor: StateDescriptor, stored: StoredType, layout: Layout) -> Any:
         return make_table(descriptor, stored, layout, self._stores, self._by_namespace, self._by_place)
 
     def timers(self, domain: TimeDomain) -> TimerTable:
-        """Returns the timers of one clock, made (and loaded) on the first call."""
-        known = self._timer_tables.get(TIMERS[domain])
-        if known is None:
-            known = (
+        """Returns the timers of one clock. The first call makes (and loads) them."""
+        timers = self._timer_tables.get(TIMERS[domain])
+        if timers is None:
+            timers = (
                 ColumnTimers(self._by_place, self._by_namespace) if self.timers_by_columns else EntryTimers(self.codec)
             )
-            self._begin(TIMERS[domain], known, timer_schema(self.uid, self.codec.columns, domain))
-            self._timer_tables[TIMERS[domain]] = known
-        return known
+            self._begin(TIMERS[domain], timers, timer_schema(self.uid, self.codec.columns, domain))
+            self._timer_tables[TIMERS[domain]] = timers
+        return timers
 
     def has_timers(self, domain: TimeDomain) -> bool:
-        """Says whether there may be timers of a clock, in this backend or in the log."""
+        """Returns whether a clock may have timers, in this backend or in the log."""
         return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
 
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
-        """Schemas of the states that were asked for."""
+        """Schemas of the requested states."""
         return tuple(reported(schema, self._restored.get(name)) for name, schema in self._schemas.items())
 
     def statistics(self) -> tuple[StateStatistics, ...]:
@@ -214,7 +214,7 @@ class StatesOfOperator(ABC):
     # An epoch ---------------------------------------------------------------------------------------------------------
 
     def freeze(self, processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
-        """As of `KeyedStateBackend`."""
+        """See `KeyedStateBackend`."""
         for name, cleanup in self._cleanups.items():
             with naming(name):
                 cleanup.run()
@@ -240,7 +240,7 @@ class StatesOfOperator(ABC):
     def _log_rows(
         self, schema: StateSchema, delta: Delta, processing_time: int, seq: int, *, stamped: bool
     ) -> pa.Table:
-        """Returns rows as the log has them: sorted by key group, values without their stamps."""
+        """Returns a delta as rows of the log: sorted by key group, values without their stamps."""
         order, placed = self._placed(delta) if delta.numbers is None else self._placed_numbers(delta)
         count, columns, indices = len(order), list(placed), _indices(order)
         values, times = split_stamps(delta.values) if stamped else (delta.values, None)
@@ -258,7 +258,7 @@ class StatesOfOperator(ABC):
         return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
 
     def _placed(self, delta: Delta) -> "tuple[Numbers, list[Any]]":
-        """Returns the order of rows by key group, and in this order their key groups, keys and namespaces."""
+        """Returns the order of the rows by key group, and their key groups, keys and namespaces in this order."""
         keys, namespaces = split_entries(delta.entries)
         arrays = self.codec.write(keys)
         groups = self._own(self.codec.key_groups(keys, arrays), keys.__getitem__)
@@ -268,33 +268,33 @@ class StatesOfOperator(ABC):
         return order, [pa.array(groups[order]), *(array.take(indices) for array in arrays)]
 
     def _placed_numbers(self, delta: Delta) -> "tuple[Numbers, list[Any]]":
-        """As `_placed`. Two states of one function have the same keys in the same order: these are placed once."""
-        numbers, namespaces, known, keys = delta.numbers, delta.namespaces, self._placed_last, self._index.keys
+        """Does the same as `_placed`. Caches it: two states of one function have the same keys in the same order."""
+        numbers, namespaces, cached, keys = delta.numbers, delta.namespaces, self._placed_last, self._index.keys
         assert numbers is not None
-        if known is None or not (np.array_equal(known[0], numbers) and known[1].equals(namespaces)):
+        if cached is None or not (np.array_equal(cached[0], numbers) and cached[1].equals(namespaces)):
             groups = self._own(keys.groups[numbers], lambda at: keys.entries[numbers[at]])
             order = _by_group(groups)
             texts = namespaces.take(pa.array(order)).cast(pa.string())
             columns = [pa.array(groups[order]), *keys.columns(numbers[order]), texts]
-            known = self._placed_last = numbers, namespaces, (order, columns)
-        return known[2]
+            cached = self._placed_last = numbers, namespaces, (order, columns)
+        return cached[2]
 
     def _own(self, groups: KeyGroups, key_at: Callable[[int], Any]) -> KeyGroups:
-        """Returns the key groups of rows, if all are those of the subtask."""
+        """Returns the key groups of rows, after checking that all belong to the subtask."""
         first, last = self.key_groups
-        strange = np.flatnonzero((groups < first) | (groups > last))
-        if len(strange):
-            at = int(strange[0])
+        foreign = np.flatnonzero((groups < first) | (groups > last))
+        if len(foreign):
+            row = int(foreign[0])
             raise RoutingError(
-                f"Operator {self.uid!r} wrote state of key {shown(key_at(at))}, whose key group {groups[at]} "
-                f"does not belong to its subtask (key groups {first} to {last}).",
-                action="Let the engine alone set the current key. If it did, Spark and Python hash this key "
-                "differently; report it with the key's type.",
+                f"Operator {self.uid!r} wrote state of key {shown(key_at(row))} in key group {groups[row]}, "
+                f"which does not belong to its subtask (key groups {first} to {last}).",
+                action="Only the engine may set the current key. If only the engine did, Spark and Python hash this "
+                "key differently: report it with the key's type.",
             )
         return groups
 
     def settle(self) -> None:
-        """Merges the pending changes: the manifest that names them is sealed."""
+        """Merges the pending changes, now that the manifest that names them is sealed."""
         self.token = None
         for table in self._tables.values():
             table.settle()
@@ -314,14 +314,14 @@ class StatesOfOperator(ABC):
 
 
 def is_stamped(table: Table) -> bool:
-    """Says whether a table's values have stamps; timers have none."""
+    """Returns whether the values of a table have stamps; timers have none."""
     stored = getattr(table, "stored", None)
     return stored is not None and stored.stamped
 
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Says of which state a value is that its type does not admit, or that Python has not."""
+    """Adds the name of the state to errors about a value that its type does not admit or Python cannot represent."""
     try:
         yield
     except YearOutOfRangeError as error:

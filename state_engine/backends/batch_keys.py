@@ -1,4 +1,4 @@
-"""The keys of a batch that a state is asked with: keys in namespaces (windows of records), or Python values."""
+"""The keys of a batch with which a state is called: keys in namespaces (windows of records), or Python values."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -15,10 +15,10 @@ class NamespacedKeys(Keys):
     """Keys in namespaces.
 
     Args:
-        columns: Of each record the number of its key among the distinct ones of `own`, and that of its namespace.
-        own: The keys, by the key columns.
+        columns: For each record, the number of its key among the distinct keys of `own`, and of its namespace.
+        own: The keys, with the key columns.
         namespaces: The namespaces.
-        times: As of `Keys`.
+        times: See `Keys`.
 
     Attributes:
         own: As given.
@@ -28,19 +28,19 @@ class NamespacedKeys(Keys):
     def __init__(
         self, columns: "Sequence[pa.Array[Any]]", own: Keys, namespaces: Sequence[str | None], times: Any = None
     ) -> None:
-        # Not a method of this object: in a cycle, the batch would stay until the next garbage collection.
+        # Not a method of this object: a reference cycle would keep the batch until the next garbage collection.
         super().__init__(columns, partial(_joined, own, namespaces), times)
         self.own = own
         self.namespaces = namespaces
 
     @property
     def of_own(self) -> Numbers:
-        """Of each record the number of its key among the distinct ones of `own`."""
+        """For each record, the number of its key among the distinct keys of `own`."""
         return np.asarray(self.columns[0])
 
     @property
     def spaces(self) -> Numbers:
-        """Of each record the number of its namespace."""
+        """For each record, the number of its namespace."""
         return np.asarray(self.columns[1])
 
     @cached_property
@@ -55,11 +55,11 @@ class NamespacedKeys(Keys):
 
 
 class EntryKeys(Keys):
-    """Keys that are known as Python values alone.
+    """Keys that exist only as Python values.
 
     Args:
-        each: The keys, or entries of a table; one may be there several times.
-        times: As of `Keys`.
+        each: The keys, or entries of a table; duplicates are allowed.
+        times: See `Keys`.
 
     Attributes:
         each: As given.
@@ -81,11 +81,11 @@ class EntryKeys(Keys):
     def take(self, positions: Numbers) -> "EntryKeys":
         positions = integers(positions)
         times = None if self.times is None else self.times.take(indices(positions))
-        return EntryKeys([self.each[at] for at in positions.tolist()], times)
+        return EntryKeys([self.each[position] for position in positions.tolist()], times)
 
 
 def _unread(_: Any) -> list[Any]:
-    raise TypeError("numbers stand for no keys of their own")
+    raise TypeError("the columns of EntryKeys hold positions, from which no keys can be read")
 
 
 def _joined(own: Keys, namespaces: Sequence[str | None], columns: Sequence[Any]) -> list[Any]:
@@ -100,20 +100,20 @@ def _joined(own: Keys, namespaces: Sequence[str | None], columns: Sequence[Any])
 def namespaced_keys(
     entries: list[Any], write: "Callable[[list[Any]], Sequence[pa.Array[Any]]]", times: Any = None
 ) -> NamespacedKeys:
-    """Returns entries, each given once, as such keys.
+    """Returns entries, each given once, as `NamespacedKeys`.
 
     Args:
         entries: Keys, most of them with namespaces.
         write: Makes columns of keys.
-        times: As of `Keys`.
+        times: See `Keys`.
     """
     keys: dict[Any, int] = {}
     spaces: dict[str | None, int] = {}
     codes = [keys.setdefault(key, len(keys)) for key, _ in map(split_entry, entries)]
     numbers = [spaces.setdefault(namespace, len(spaces)) for _, namespace in map(split_entry, entries)]
-    listed = list(keys)
+    distinct_keys = list(keys)
     columns = [indices(np.array(column, np.int64)) for column in (codes, numbers)]
-    return NamespacedKeys(columns, Keys(write(listed), lambda _: listed), list(spaces), times)
+    return NamespacedKeys(columns, Keys(write(distinct_keys), lambda _: distinct_keys), list(spaces), times)
 
 
 __all__ = ["EntryKeys", "NamespacedKeys", "namespaced_keys"]

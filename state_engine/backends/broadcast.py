@@ -1,7 +1,7 @@
 """Broadcast state of one subtask: a map that is the same in all of them.
 
-Each subtask changes its own copy. The log holds one, as key group 0: subtask 0 writes its changes there, and the others
-only say by a digest that theirs are the same.
+Each subtask changes its own copy. The log holds one copy, as key group 0. Subtask 0 writes its changes there. The other
+subtasks only report a digest, which shows that their changes are the same.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _REMOVED: Any = object()
 
 
 class BroadcastMap(BroadcastState[Any, Any]):
-    """One broadcast state; what is written is there at once, and forgotten with the instance if it is not sealed.
+    """One broadcast state. A write is visible at once; if it is not sealed, it is lost with the instance.
 
     Args:
         schema: The state.
@@ -77,10 +77,10 @@ class BroadcastMap(BroadcastState[Any, Any]):
         return not self._entries
 
     def put(self, key: Any, value: Any) -> None:
-        own = self._own(key)
-        if self._spells is not None and self._spells(own):
-            own = spelling_in(self._entries, own)
-        self._set(own, self._conform(value))
+        conformed = self._own(key)
+        if self._spells is not None and self._spells(conformed):
+            conformed = spelling_in(self._entries, conformed)
+        self._set(conformed, self._conform(value))
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         for key, value in whole(dict_value.items()):
@@ -100,17 +100,17 @@ class BroadcastMap(BroadcastState[Any, Any]):
         self._changed.pop(key, None)
         self._changed[key] = value
         if value is not _REMOVED:
-            self._entries[key] = value  # behind all others, as a load has it
+            self._entries[key] = value  # after all other entries, as a load orders them
 
     # What the engine calls ----------------------------------------------------------------------------------------
 
     @property
     def rows(self) -> int:
-        """Entries."""
+        """Number of entries."""
         return len(self._entries)
 
     def load(self, tables: Iterable[pa.Table]) -> None:
-        """Takes what the log has, in order."""
+        """Applies rows of the log, in order."""
         for rows in tables:
             keys, values = self._read_key(rows.column(log.USER_KEY)), self._read(rows.column(log.VALUE))
             for op, key, value in zip(rows.column(log.OP).to_numpy().tolist(), keys, values, strict=True):
@@ -143,7 +143,7 @@ class BroadcastMap(BroadcastState[Any, Any]):
             raise StateValueError(None, error) from None
         for (key, value), read in zip(changed.items(), self._read(values), strict=True):
             if value is not _REMOVED:
-                self._entries[key] = read  # as a load gives it
+                self._entries[key] = read  # as a load returns it
         ops = np.array([log.Op.DELETE if v is _REMOVED else log.Op.PUT for v in changed.values()], dtype=np.int8)
         if cleared:
             keys, values = (pa.concat_arrays([pa.nulls(1, array.type), array]) for array in (keys, values))
@@ -163,7 +163,7 @@ class BroadcastMap(BroadcastState[Any, Any]):
 
 
 class ReadOnlyBroadcastMap(ReadOnlyBroadcastState[Any, Any]):
-    """A broadcast state that says no to whoever writes."""
+    """A broadcast state that refuses all writes."""
 
     def __init__(self, state: BroadcastMap) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""From the backend that an author named to the instances that do its work, and where they may lie."""
+"""Makes instances of the backend that an author chose, and decides where they store files."""
 
 import hashlib
 import os
@@ -17,10 +17,10 @@ from state_engine.key_groups import KeyGroupRange
 
 
 def backend_maker(named: StateBackend, root: str, job: str, generation: int) -> MakeBackend:
-    """Returns what makes the backend of an operator's subtask in one generation of a job."""
+    """Returns the function that makes the backend of an operator's subtask in one generation of a job."""
     if not isinstance(named, EmbeddedRocksDBStateBackend):
         return HeapKeyedStateBackend
-    # Only who uses RocksDB imports it.
+    # Import RocksDB only for jobs that use it.
     from state_engine.backends.rocksdb import LocalDatabase, RangeFolder, RocksDBKeyedStateBackend, tuning_of
 
     def make(
@@ -41,19 +41,19 @@ def operator_folder(paths: Sequence[str], root: str, job: str, uid: str) -> Path
 
 
 def _own_folder() -> Path:
-    """Returns the folder for databases where the author named none: this user's alone, among the temporary files.
+    """Returns the default folder for databases: private to this user, in the folder for temporary files.
 
     Raises:
-        LocalStateError: Somebody else has made it.
+        LocalStateError: Another user made it, or it is no folder.
     """
     user = os.getuid()
     folder = Path(tempfile.gettempdir()) / f"lakestate-{user}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != user:
         raise LocalStateError(
             f"{folder} is not a folder of this user.",
-            action="Look who made it and remove it, or give other folders with set_db_storage_paths().",
+            action="Check who made it and remove it, or give other folders with set_db_storage_paths().",
         )
     return folder
 

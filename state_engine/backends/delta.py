@@ -1,4 +1,4 @@
-"""What rows of the log do to one state: on their way from a table into the log, and from the log into a table."""
+"""A delta: changes of one state, on their way from a table into the log, or from the log into a table."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,18 +19,18 @@ Ops = np.ndarray[Any, np.dtype[np.int8]]
 
 
 class Delta:
-    """Changes of one state, a row each.
+    """Changes of one state, one row for each change.
 
-    A row that clears a list or a map comes before all other rows of its entry. Of several rows that write one value, or
-    one entry of a map, the last one counts.
+    A row that clears a list or a map comes before all other rows of its entry. If several rows write one value, or one
+    entry of a map, the last one counts.
 
     Args:
         ops: What each row does (`log.ops.Op`).
         values: Of the rows, as a column of the stored type, with stamps if the state has any; null where a row removes.
         user_keys: Of the rows, if the state is a map.
-        entries: The entry of each row; or None, and instead of them
-        numbers: the number of each row's key (`EntryIndex.keys`), and
-        namespaces: the namespace of each, as a column.
+        entries: The entry of each row; None if `numbers` and `namespaces` are given instead.
+        numbers: The number of each row's key (`EntryIndex.keys`).
+        namespaces: The namespace of each row, as a column.
 
     Attributes:
         ops: As given.
@@ -65,24 +65,24 @@ class Delta:
 
     @classmethod
     def logged(cls, rows: pa.Table, codec: KeyCodec, *, stamped: bool) -> "Delta":
-        """Returns what rows of the log do, none of which resets a key group."""
+        """Returns the delta of log rows; none of them resets a key group."""
         values: Any = rows.column(log.VALUE)
         if stamped:
             times: Any = rows.column(log.LAST_ACCESS)
             values = join_stamps(values, times)
         user_keys = rows.column(log.USER_KEY) if log.USER_KEY in rows.column_names else None
-        made = cls(rows.column(log.OP).to_numpy(), values, user_keys, namespaces=rows.column(log.NAMESPACE))
-        made._columns, made._codec = [rows.column(c.name) for c in codec.columns], codec
-        return made
+        delta = cls(rows.column(log.OP).to_numpy(), values, user_keys, namespaces=rows.column(log.NAMESPACE))
+        delta._columns, delta._codec = [rows.column(c.name) for c in codec.columns], codec
+        return delta
 
     @property
     def entries(self) -> list[Any]:
         """The entry of each row."""
         if self._entries is None:
-            assert self._codec is not None, "a table that numbers its keys gives its rows to the log alone"
-            there = self._namespaces.null_count < len(self._namespaces)
+            assert self._codec is not None, "a table that numbers its keys gives its rows only to the log"
+            has_namespaces = self._namespaces.null_count < len(self._namespaces)
             keys = self._codec.read(self._columns)
-            self._entries = join_entries(keys, self._namespaces.to_pylist() if there else None)
+            self._entries = join_entries(keys, self._namespaces.to_pylist() if has_namespaces else None)
         return self._entries
 
     @property
@@ -90,12 +90,12 @@ class Delta:
         """The namespace of each row, as an array."""
         if self._namespaces is None:
             keys, namespaces = split_entries(self.entries)
-            given: Sequence[str | None] = [None] * len(keys) if namespaces is None else namespaces
-            self._namespaces = pa.array(given, pa.string())
+            texts: Sequence[str | None] = [None] * len(keys) if namespaces is None else namespaces
+            self._namespaces = pa.array(texts, pa.string())
         return one_array(self._namespaces)
 
     def numbered_by(self, index: KeyNumbers) -> Numbers:
-        """Returns the number of each row's key; keys that are new get one."""
+        """Returns the number of each row's key; new keys get numbers."""
         if self._codec is None:
             return index.of(split_entries(self.entries)[0])
         keys = Keys([one_array(column) for column in self._columns], self._codec.read)
@@ -108,19 +108,19 @@ def one_array(column: Any) -> Any:
 
 
 def deltas(schema: StateSchema, rows: pa.Table, codec: KeyCodec, *, stamped: bool) -> "Iterator[Delta | int]":
-    """Yields what rows of the log do, in their order: a delta, or the key group that is reset."""
+    """Cuts log rows at resets of key groups. Yields, in order, deltas and the key groups that are reset."""
     ops = rows.column(log.OP).to_numpy()
     start = 0
-    for at in [*np.flatnonzero(ops == Op.RESET_GROUP).tolist(), len(ops)]:
-        if at > start:
-            yield Delta.logged(_cleared_first(schema, rows.slice(start, at - start)), codec, stamped=stamped)
-        if at < len(ops):
-            yield rows.column(log.KEY_GROUP)[at].as_py()
-        start = at + 1
+    for row in [*np.flatnonzero(ops == Op.RESET_GROUP).tolist(), len(ops)]:
+        if row > start:
+            yield Delta.logged(_cleared_first(schema, rows.slice(start, row - start)), codec, stamped=stamped)
+        if row < len(ops):
+            yield rows.column(log.KEY_GROUP)[row].as_py()
+        start = row + 1
 
 
 def _cleared_first(schema: StateSchema, rows: pa.Table) -> pa.Table:
-    """Returns rows with the same effect, of which those that clear come first in their entries."""
+    """Returns rows with the same effect, where rows that clear come first in their entries."""
     if not (rows.column(log.OP).to_numpy() == Op.CLEAR).any():
         return rows
     if log.POSITION not in rows.column_names:

@@ -1,13 +1,13 @@
-"""The index of a backend's entries: where tables by columns hold a key in a namespace.
+"""The index of a backend's entries: finds the number that a key in a namespace has in tables by columns.
 
 A table by columns is cut into *segments*, and an entry has a number in its segment. There are two ways to cut:
 
-* `ByNamespace`: a segment for each namespace, in which the number of an entry is that of its key. For few namespaces
-  that many keys share, such as time windows.
-* `ByPlace`: one segment, in which the number of an entry is its *place*: the number of the key in the upper half, that
-  of the namespace in the lower one. For keys that have namespaces of their own, such as sessions.
+* `ByNamespace`: one segment per namespace. The number of an entry is the number of its key. For few namespaces that
+  many keys share, such as time windows.
+* `ByPlace`: one segment in all. The number of an entry is its *place*: the number of the key in the upper half, the
+  number of the namespace in the lower half. For keys that have namespaces of their own, such as sessions.
 
-All tables of a backend share one index, so a batch is looked up once, however many states are asked with it.
+All tables of a backend share one index, so a batch is looked up once, however many states use it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,16 +32,16 @@ _BITS = 32
 _OF_NAMESPACE = (1 << _BITS) - 1
 _AT_LEAST = 1 << 12
 _MORE = 8
-"""Texts are gathered one by one if fewer than one in eight of those known are wanted."""
+"""Texts are fetched one by one if fewer than one in eight of all known texts are requested."""
 
 
 class Part(NamedTuple):
-    """The distinct keys of a batch that lie in one segment.
+    """The distinct keys of a batch that belong to one segment.
 
     Attributes:
         segment: The segment.
-        positions: Where the keys stand among all distinct keys of the batch.
-        numbers: Of the entries, ascending.
+        positions: Positions of the keys among all distinct keys of the batch.
+        numbers: Numbers of the entries, ascending.
     """
 
     segment: Segment
@@ -49,7 +49,7 @@ class Part(NamedTuple):
     numbers: Numbers
 
     def take(self, at: Numbers) -> "Part":
-        """Returns some of them."""
+        """Returns a part with only some of the keys."""
         return Part(self.segment, self.positions[at], self.numbers[at])
 
 
@@ -61,7 +61,7 @@ class EntryIndex:
 
     Attributes:
         keys: The numbers of the keys.
-        namespaces: The numbers of the namespaces, if tables lie by place.
+        namespaces: The numbers of the namespaces, for tables by place.
     """
 
     def __init__(self, codec: KeyCodec) -> None:
@@ -69,12 +69,12 @@ class EntryIndex:
         self.namespaces = NamespaceNumbers()
 
     def places(self, keys: Keys) -> Numbers:
-        """Returns the place of each record's key and namespace; new ones get numbers."""
+        """Returns the place of each record's key and namespace; new keys and namespaces get numbers."""
         if isinstance(keys, EntryKeys):
             return self.places_of_entries(keys.each)
         if isinstance(keys, NamespacedKeys):
-            own = self.keys.of_taken(keys.own.distinct, keys.of_own)
-            return place(own, self.namespaces.of(keys.namespaces)[keys.spaces])
+            key_numbers = self.keys.of_taken(keys.own.distinct, keys.of_own)
+            return place(key_numbers, self.namespaces.of(keys.namespaces)[keys.spaces])
         return place(self.keys.of_each(keys)[keys.codes], np.zeros(len(keys), np.int64))
 
     def places_of_entries(self, entries: list[Any]) -> Numbers:
@@ -90,7 +90,7 @@ class EntryIndex:
         return place(rows.numbered_by(self.keys), spaces)
 
     def names_at(self, places: Numbers) -> Any:
-        """Returns the namespaces of places as a column that has each text once."""
+        """Returns the namespaces of places as a dictionary array, which stores each text once."""
         return self.namespaces.texts_of(namespaces_of(places))
 
 
@@ -111,32 +111,32 @@ class ByNamespace:
         return len(self.index.keys)
 
     def parts(self, keys: Keys) -> list[Part]:
-        """Returns the distinct keys of a batch by segment; new ones get numbers."""
+        """Returns the distinct keys of a batch by segment; new keys get numbers."""
         distinct, generation = keys.distinct, self.index.keys.generation
-        known = self._parts.get(distinct)
-        if known is None or known[0] != generation:
-            known = self._parts[distinct] = generation, list(self._cut(distinct))
-        return known[1]
+        cached = self._parts.get(distinct)
+        if cached is None or cached[0] != generation:
+            cached = self._parts[distinct] = generation, list(self._cut(distinct))
+        return cached[1]
 
     def _cut(self, distinct: Keys) -> Iterator[Part]:
         numbers = self.index.keys
         namespaces: Sequence[Segment] = [None]
         spaces = np.zeros(len(distinct), np.int64)
         if isinstance(distinct, NamespacedKeys):
-            own = numbers.of_taken(distinct.own.distinct, distinct.of_own)
+            key_numbers = numbers.of_taken(distinct.own.distinct, distinct.of_own)
             namespaces, spaces = distinct.namespaces, distinct.spaces
         elif isinstance(distinct, EntryKeys):
             keys, of_entries = split_entries(distinct.entries)
-            own = numbers.of(keys)
-            if of_entries is not None:  # timers that another function left
-                known: dict[Segment, int] = {}
-                spaces = np.array([known.setdefault(one, len(known)) for one in of_entries], np.int64)
-                namespaces = list(known)
+            key_numbers = numbers.of(keys)
+            if of_entries is not None:  # timers left by another function
+                space_numbers: dict[Segment, int] = {}
+                spaces = np.array([space_numbers.setdefault(one, len(space_numbers)) for one in of_entries], np.int64)
+                namespaces = list(space_numbers)
         else:
-            own = numbers.of_each(distinct)
-        for space, at in by_number(spaces):
-            order = last_of_each(own[at], len(numbers))
-            yield Part(namespaces[space], at[order], own[at][order])
+            key_numbers = numbers.of_each(distinct)
+        for space, positions in by_number(spaces):
+            order = last_of_each(key_numbers[positions], len(numbers))
+            yield Part(namespaces[space], positions[order], key_numbers[positions][order])
 
     def part_of(self, entry: Any) -> Part:
         """Returns one entry as a part."""
@@ -144,13 +144,13 @@ class ByNamespace:
         return Part(namespace, np.zeros(1, np.int64), self.index.keys.of([key]))
 
     def split(self, rows: Delta) -> Iterator[Part]:
-        """Yields rows by segment, in their order: positions of rows, and the number of the entry of each."""
+        """Yields rows by segment, in their order: the positions of the rows, and the number of each row's entry."""
         numbers = rows.numbered_by(self.index.keys)
         for namespace, positions in by_namespace(rows.namespaces):
             yield Part(namespace, positions, numbers[positions])
 
     def names(self, segments: Sequence[Segment], lengths: Sequence[int], numbers: Numbers) -> Any:
-        """Returns the namespaces of entries, given segment after segment, as a column that has each text once."""
+        """Returns the namespaces of entries, given segment after segment, as a dictionary array."""
         of_each: Any = pa.array(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths))
         return pa.DictionaryArray.from_arrays(of_each, pa.array(segments, pa.string()))
 
@@ -159,7 +159,11 @@ class ByNamespace:
         return numbers
 
     def with_keys(self, new: Numbers) -> Renumber:
-        """Returns what makes new numbers of entries, given the new numbers of keys by the old ones."""
+        """Returns a function from old to new numbers of entries.
+
+        Args:
+            new: The new numbers of the keys, by their old numbers.
+        """
         return new.__getitem__
 
 
@@ -177,35 +181,35 @@ class ByPlace:
         self._parts: WeakKeyDictionary[Keys, tuple[tuple[int, int], list[Part]]] = WeakKeyDictionary()
 
     def parts(self, keys: Keys) -> list[Part]:
-        """As of `ByNamespace`."""
+        """See `ByNamespace`."""
         distinct = keys.distinct
         generation = self.index.keys.generation, self.index.namespaces.generation
-        known = self._parts.get(distinct)
-        if known is None or known[0] != generation:
+        cached = self._parts.get(distinct)
+        if cached is None or cached[0] != generation:
             places = self.index.places(distinct)
             order = order_of(places)
-            known = self._parts[distinct] = generation, [Part(None, order, places[order])]
-        return known[1]
+            cached = self._parts[distinct] = generation, [Part(None, order, places[order])]
+        return cached[1]
 
     def part_of(self, entry: Any) -> Part:
-        """As of `ByNamespace`."""
+        """See `ByNamespace`."""
         return Part(None, np.zeros(1, np.int64), self.index.places_of_entries([entry]))
 
     def split(self, rows: Delta) -> Iterator[Part]:
-        """As of `ByNamespace`."""
+        """See `ByNamespace`."""
         places = self.index.places_of_rows(rows)
         yield Part(None, np.arange(len(places)), places)
 
     def names(self, segments: Sequence[Segment], lengths: Sequence[int], numbers: Numbers) -> Any:
-        """As of `ByNamespace`."""
+        """See `ByNamespace`."""
         return self.index.names_at(numbers)
 
     def keys_of(self, numbers: Numbers) -> Numbers:
-        """As of `ByNamespace`."""
+        """See `ByNamespace`."""
         return keys_of(numbers)
 
     def with_keys(self, new: Numbers) -> Renumber:
-        """As of `ByNamespace`."""
+        """See `ByNamespace`."""
         return lambda places: place(new[keys_of(places)], namespaces_of(places))
 
 
@@ -213,7 +217,7 @@ Addressing = ByNamespace | ByPlace
 
 
 class Numbered(Protocol):
-    """A table whose entries have numbers."""
+    """A table with numbered entries."""
 
     @property
     def addressing(self) -> Addressing: ...
@@ -227,7 +231,7 @@ class Numbered(Protocol):
 
 
 def drop_unused(index: EntryIndex, tables: Sequence[Numbered]) -> None:
-    """Forgets keys and namespaces that no table holds any more, if there may be many: windows come and go."""
+    """Forgets keys and namespaces that no table holds any more, if there may be many. Closed windows leave them."""
     used = (table.addressing.keys_of(numbers) for table in tables for numbers in table.numbers())
     keys = index.keys.drop_unused(used, sum(table.rows for table in tables))
     if keys is not None:
@@ -253,7 +257,7 @@ class NamespaceNumbers:
         self.limit = _AT_LEAST
         self._texts: list[Segment] = [None]
         self._numbers: dict[Segment, int] = {None: 0}
-        self._column: Any = pa.nulls(1, pa.string())  # of the first ones
+        self._column: Any = pa.nulls(1, pa.string())  # the first texts
         self._last: tuple[Sequence[Segment], Numbers] = (), np.empty(0, np.int64)
 
     def __len__(self) -> int:
@@ -262,28 +266,28 @@ class NamespaceNumbers:
     def of(self, namespaces: Sequence[Segment]) -> Numbers:
         """Returns the numbers of namespaces; new ones get numbers.
 
-        The last answer is kept, since several states are asked with the same namespaces.
+        The last result is cached, because several states are called with the same namespaces.
         """
         if namespaces is not self._last[0]:
-            known, texts = self._numbers, self._texts
-            found = np.fromiter(map(known.get, namespaces, repeat(-1)), np.int64, len(namespaces))
-            for at in np.flatnonzero(found < 0).tolist():
-                text = namespaces[at]
-                found[at] = number = known.setdefault(text, len(texts))
+            by_text, texts = self._numbers, self._texts
+            numbers = np.fromiter(map(by_text.get, namespaces, repeat(-1)), np.int64, len(namespaces))
+            for position in np.flatnonzero(numbers < 0).tolist():
+                text = namespaces[position]
+                numbers[position] = number = by_text.setdefault(text, len(texts))
                 if number == len(texts):
                     texts.append(text)
-            self._last = namespaces, found
+            self._last = namespaces, numbers
         return self._last[1]
 
     def texts_of(self, numbers: Numbers) -> Any:
-        """Returns namespaces by their numbers, as a column that has each text once."""
+        """Returns namespaces by their numbers, as a dictionary array, which stores each text once."""
         if len(numbers) * _MORE < len(self):
             some, codes = np.unique(numbers, return_inverse=True)
             texts: Any = pa.array([self._texts[number] for number in some.tolist()], pa.string())
         else:
             texts, codes = self._all(), numbers
-        own: Any = pa.array(codes.astype(np.int32))
-        return pa.DictionaryArray.from_arrays(own, texts)
+        indices: Any = pa.array(codes.astype(np.int32))
+        return pa.DictionaryArray.from_arrays(indices, texts)
 
     def _all(self) -> Any:
         if len(self._column) < len(self):
@@ -295,26 +299,26 @@ class NamespaceNumbers:
         """Forgets namespaces that no table holds any more, if there may be many.
 
         Args:
-            used: All numbers that tables hold. It is walked only if namespaces may be dropped.
+            used: All numbers that tables hold. Iterated only if namespaces may be dropped.
 
         Returns:
-            The new number by the old one, in the same order; None if no number changes.
+            The new numbers, by the old ones and in the same order; None if no number changes.
         """
         if len(self) < self.limit:
             return None
-        holds = np.zeros(len(self), bool)
-        holds[0] = True
+        is_used = np.zeros(len(self), bool)
+        is_used[0] = True
         for numbers in used:
-            holds[numbers] = True
-        count = int(np.count_nonzero(holds))
+            is_used[numbers] = True
+        count = int(np.count_nonzero(is_used))
         self.limit = max(2 * count, _AT_LEAST)
         if count == len(self):
             return None
-        self._texts = list(compress(self._texts, holds.tolist()))
+        self._texts = list(compress(self._texts, is_used.tolist()))
         self._numbers = {text: number for number, text in enumerate(self._texts)}
         self._column, self._last = pa.nulls(1, pa.string()), ((), np.empty(0, np.int64))
         self.generation += 1
-        return np.cumsum(holds) - 1
+        return np.cumsum(is_used) - 1
 
 
 def place(keys: Numbers, namespaces: Numbers) -> Numbers:
@@ -333,16 +337,16 @@ def namespaces_of(places: Numbers) -> Numbers:
 
 
 def by_position(parts: Sequence[Part]) -> tuple[Numbers, Numbers]:
-    """Returns of each distinct key, by its position, the number of its entry and the index of its part."""
+    """Returns, for each distinct key by its position, the number of its entry and the index of its part."""
     count = sum(len(part.positions) for part in parts)
     numbers, of_parts = np.empty(count, np.int64), np.empty(count, np.int64)
-    for at, part in enumerate(parts):
-        numbers[part.positions], of_parts[part.positions] = part.numbers, at
+    for index, part in enumerate(parts):
+        numbers[part.positions], of_parts[part.positions] = part.numbers, index
     return numbers, of_parts
 
 
 def by_namespace(namespaces: Any) -> Iterator[tuple[Segment, Numbers]]:
-    """Yields each namespace of an array with the positions that it has."""
+    """Yields each namespace of an array with its positions."""
     encoded = namespaces.dictionary_encode("encode")
     texts = encoded.dictionary.to_pylist()
     for number, positions in by_number(np.asarray(encoded.indices)):

@@ -23,7 +23,7 @@ from state_engine.log.records import StateSchema
 
 
 class HeapStores:
-    """Stores in memory.
+    """Makes stores in memory.
 
     Args:
         codec: Of the keys.
@@ -83,11 +83,11 @@ class HeapKeyedStateBackend(StatesOfOperator):
         return self.token
 
     def start(self, token: str) -> None:
-        """Begins with nothing that stands for a manifest. An instance is started once."""
+        """Starts empty, as the state as of a manifest. An instance is started once."""
         self.token = token
 
     def commit(self, token: str) -> None:
-        """Says which manifest the stores stand for."""
+        """Records which manifest the stores reflect."""
         self.token = token
         self._forget_keys()
 

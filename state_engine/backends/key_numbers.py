@@ -1,7 +1,7 @@
-"""Numbers of keys: what tables by columns hold instead of keys.
+"""Gives numbers to keys. Tables by columns store these numbers instead of the keys.
 
-A key is looked up as a Python object once per batch, however many windows and states it has there. Everything else is
-integers: a table holds the numbers of its keys in ascending order, so that two tables are merged like columns.
+A key is looked up as a Python object once per batch, however many windows and states use it. All other work is done on
+integers: a table holds the numbers of its keys in ascending order, so two tables can be merged as columns.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,20 +23,20 @@ KeyGroups = NDArray[np.int32]
 
 _AT_LEAST = 1 << 12
 _MORE = 8
-"""Arrow hashes all known keys, a dict only the wanted ones: the dict is faster if they are fewer than one in eight."""
+"""Fewer than one in eight of the known keys are looked up in a dict: it hashes only these, but Arrow all known keys."""
 
 _LARGER = 2
-"""A part of the key columns is joined with the part before it unless that is this many times as long."""
+"""Merge a newer part of the key columns into the part before it, unless that is at least this many times as long."""
 
 _MOST_BYTES = 1 << 30
-"""Parts are not joined to more bytes than this: Arrow's arrays of texts end at 2 GiB."""
+"""Most bytes of a merged part: an Arrow array of texts holds at most 2 GiB."""
 
 
 class KeyNumbers:
     """The keys that the tables of a backend hold, by number; numbers count from 0.
 
-    Integers that lie close together are looked up in a table, many other keys of one column by Arrow, the rest in a
-    dict, which is made when it is first needed.
+    Integers that are close together are looked up in a table. Many other keys of one column are looked up by Arrow, the
+    rest in a dict, which is made when it is first needed.
 
     Args:
         codec: Of the keys.
@@ -52,12 +52,12 @@ class KeyNumbers:
         self.limit = _AT_LEAST
         self.generation = 0
         self._count = 0
-        self._groups: KeyGroups = np.empty(0, np.int32)  # with room for more
+        self._groups: KeyGroups = np.empty(0, np.int32)  # with spare room
         self._places = IntegerKeys()
-        self._parts = [codec.write([])]  # of the key columns, the longest first
-        self._entries: list[Any] = []  # of the first keys
-        self._numbers: dict[Any, int] = {}  # likewise
-        self._answers: WeakKeyDictionary[Keys, Numbers] = WeakKeyDictionary()  # for the next state, asked likewise
+        self._parts = [codec.write([])]  # parts of the key columns, the longest first
+        self._entries: list[Any] = []  # the first keys
+        self._numbers: dict[Any, int] = {}  # numbers of the first keys
+        self._answers: WeakKeyDictionary[Keys, Numbers] = WeakKeyDictionary()  # for the next state with the same keys
 
     def __len__(self) -> int:
         return self._count
@@ -75,36 +75,36 @@ class KeyNumbers:
         return self._entries
 
     def of(self, entries: list[Any]) -> Numbers:
-        """Returns the numbers of keys, of which new ones get some."""
-        known = self._dict()
-        found = np.fromiter(map(known.get, entries, repeat(-1)), np.int64, len(entries))
-        new = np.flatnonzero(found < 0)
+        """Returns the numbers of keys; new keys get numbers."""
+        lookup = self._dict()
+        numbers = np.fromiter(map(lookup.get, entries, repeat(-1)), np.int64, len(entries))
+        new = np.flatnonzero(numbers < 0)
         if len(new):
-            first = dict.fromkeys([entries[at] for at in new.tolist()])
+            first = dict.fromkeys([entries[index] for index in new.tolist()])
             self._add(self.codec.write(list(first)))
             self._entries += first
-            known = self._dict()
-            found[new] = [known[entries[at]] for at in new.tolist()]
-        return found
+            lookup = self._dict()
+            numbers[new] = [lookup[entries[index]] for index in new.tolist()]
+        return numbers
 
     def of_each(self, keys: Keys) -> Numbers:
-        """Returns the number of each distinct key, of which new ones get some.
+        """Returns the number of each distinct key; new keys get numbers.
 
         Args:
             keys: Their columns are the key columns.
         """
-        each = keys.distinct
-        if self._numbers_all(each):
-            return np.arange(len(each))
-        if each.taken is not None:
-            return self.of_taken(*each.taken)
-        found = self._answers.get(each)
-        if found is None:
-            found = self._answers[each] = self._looked_up(each)
-        return found
+        distinct = keys.distinct
+        if self._numbers_all(distinct):
+            return np.arange(len(distinct))
+        if distinct.taken is not None:
+            return self.of_taken(*distinct.taken)
+        numbers = self._answers.get(distinct)
+        if numbers is None:
+            numbers = self._answers[distinct] = self._looked_up(distinct)
+        return numbers
 
     def of_taken(self, source: Keys, positions: Numbers) -> Numbers:
-        """Returns the numbers of the keys at some positions of keys that are there once each."""
+        """Returns the numbers of the keys at some positions of `source`, which has each key once."""
         return positions if self._numbers_all(source) else self.of_each(source)[positions]
 
     def _numbers_all(self, keys: Keys) -> bool:
@@ -121,7 +121,7 @@ class KeyNumbers:
         return self._with_new(column, np.array(pc.fill_null(pc.index_in(column, self._joined()[0]), -1), np.int64))
 
     def _with_new(self, column: "pa.Array[Any]", found: Numbers) -> Numbers:
-        """Gives numbers to those keys, each there once, for which none was found."""
+        """Gives numbers to the keys that have none yet (-1 in `found`); each key occurs once."""
         new = np.flatnonzero(found < 0)
         if len(new):
             found[new] = np.arange(len(new)) + len(self)
@@ -129,16 +129,17 @@ class KeyNumbers:
         return found
 
     def _from(self, number: int) -> "Iterator[list[pa.Array[Any]]]":
-        """Yields the key columns of the keys from a number on."""
+        """Yields the key columns of all keys from a number on."""
         for part in self._parts:
             if number < len(part[0]):
                 yield [column.slice(number) for column in part]
             number = max(0, number - len(part[0]))
 
     def among(self, numbers: Numbers) -> tuple[Keys, Numbers]:
-        """Returns keys, each there once, and the positions of those with these numbers among them.
+        """Returns keys, each once, and the positions of the keys with these numbers among them.
 
-        They are all that are known, which need not be looked up again, unless these are too large for one column.
+        They are all known keys, which need not be looked up again; only the requested ones if all are too large for one
+        column.
         """
         if _size(self._parts) <= _MOST_BYTES:
             return _Numbered(self, self._joined()), numbers
@@ -146,7 +147,7 @@ class KeyNumbers:
         return Keys(self.columns(wanted), self.codec.read), np.searchsorted(wanted, numbers)
 
     def each(self, numbers: Numbers) -> Keys:
-        """Returns the keys with these numbers, each given once, in their order; they are not looked up again."""
+        """Returns the keys with these numbers, in the same order; each number is given once. No look-up is needed."""
         if len(numbers) * _MORE >= len(self):
             every, positions = self.among(numbers)
             return every.take(positions)
@@ -161,40 +162,40 @@ class KeyNumbers:
         of_parts = np.searchsorted(ends, numbers, "right")
         order, taken = [], []
         for n, part in enumerate(self._parts):
-            at = np.flatnonzero(of_parts == n)
-            if len(at) or not n:
-                within = indices(numbers[at] - (ends[n] - len(part[0])))
-                order.append(at)
+            positions = np.flatnonzero(of_parts == n)
+            if len(positions) or not n:
+                within = indices(numbers[positions] - (ends[n] - len(part[0])))
+                order.append(positions)
                 taken.append([column.take(within) for column in part])
         if len(taken) == 1:
             return taken[0]
-        back = np.empty(len(numbers), np.int64)
-        back[np.concatenate(order)] = np.arange(len(numbers))
-        return [column.take(indices(back)) for column in _one(taken)]
+        inverse = np.empty(len(numbers), np.int64)
+        inverse[np.concatenate(order)] = np.arange(len(numbers))
+        return [column.take(indices(inverse)) for column in _one(taken)]
 
     def drop_unused(self, used: Iterable[Numbers], rows: int) -> Numbers | None:
         """Forgets keys that no table holds any more, if there may be many; the others get other numbers.
 
         Args:
-            used: All numbers that tables hold. It is walked only if keys may be dropped.
-            rows: Of all tables together: with it the keys of a large window do not outlive the window for long.
+            used: All numbers that tables hold. Iterated only if keys may be dropped.
+            rows: Rows of all tables together. Because of it, the keys of a large window do not outlive it for long.
 
         Returns:
-            The new number by the old one, in the same order; None if no number changes.
+            The new numbers, by the old ones and in the same order; None if no number changes.
         """
         if len(self) < min(self.limit, max(2 * rows, _AT_LEAST)):
             return None
-        holds = np.zeros(len(self), bool)
+        is_used = np.zeros(len(self), bool)
         for numbers in used:
-            holds[numbers] = True
-        kept = np.flatnonzero(holds)
+            is_used[numbers] = True
+        kept = np.flatnonzero(is_used)
         self.limit = max(2 * len(kept), _AT_LEAST)
         if len(kept) == len(self):
             return None
         self._keep(kept)
         self.generation += 1
         self._answers = WeakKeyDictionary()
-        return np.cumsum(holds) - 1
+        return np.cumsum(is_used) - 1
 
     def _add(self, columns: "list[pa.Array[Any]]") -> None:
         groups, before = self.codec.groups_of(columns), self._count
@@ -205,7 +206,7 @@ class KeyNumbers:
         self._append(columns)
 
     def _keep(self, kept: Numbers) -> None:
-        """Keeps some keys, by their numbers; parts that are too large for one column stay parts."""
+        """Keeps only the keys with these numbers. Parts that are too large for one column stay separate."""
         starts = np.cumsum([0, *(len(part[0]) for part in self._parts)])
         cuts = np.searchsorted(kept, starts)
         parts, self._parts = self._parts, []
@@ -230,10 +231,10 @@ class KeyNumbers:
             self._places.add(columns[0])
 
     def _dict(self) -> dict[Any, int]:
-        known = self._numbers
-        if len(known) < len(self):
-            known.update(zip(self.entries[len(known) :], count(len(known)), strict=False))
-        return known
+        by_key = self._numbers
+        if len(by_key) < len(self):
+            by_key.update(zip(self.entries[len(by_key) :], count(len(by_key)), strict=False))
+        return by_key
 
     def _joined(self) -> "list[pa.Array[Any]]":
         if len(self._parts) > 1:
@@ -259,8 +260,8 @@ class _Numbered(Keys):
 
     @cached_property
     def entries(self) -> list[Any]:
-        same = self.generation == self.by.generation
-        return self.by.entries[: len(self)] if same else self._read(self.columns)
+        is_current = self.generation == self.by.generation
+        return self.by.entries[: len(self)] if is_current else self._read(self.columns)
 
 
 __all__ = ["KeyGroups", "KeyNumbers"]

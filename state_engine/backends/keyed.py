@@ -1,6 +1,6 @@
-"""What a keyed state backend does: the port between the runtime, which drives it, and heap or RocksDB behind it.
+"""The port of a keyed state backend: the runtime calls it, and heap and RocksDB implement it.
 
-A backend is a cache. It stands for one manifest, its *token*, or for nothing. The life of an instance:
+A backend is a cache. It reflects one manifest, named by its *token*, or none. The life of an instance:
 
 ```
 resume ── token ──> settle, or apply; commit     for each manifest since the token
@@ -31,7 +31,7 @@ class KeyedStateBackend(Protocol):
 
     Attributes:
         uid: The operator.
-        timers_by_columns: Whether its function gets the timers that are due together; set before any is asked for.
+        timers_by_columns: Whether its function gets all due timers together; set before any timer is requested.
     """
 
     uid: str
@@ -44,7 +44,7 @@ class KeyedStateBackend(Protocol):
 
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
-        """Schemas of the states that were asked for."""
+        """Schemas of the requested states."""
         ...
 
     @property
@@ -54,58 +54,58 @@ class KeyedStateBackend(Protocol):
 
     @property
     def rows_in_memory(self) -> int:
-        """Those that count against the worker's memory between epochs."""
+        """Live rows that count against the worker's memory between epochs."""
         ...
 
     # Following the log ---------------------------------------------------------------------------------------------
 
     def resume(self) -> str | None:
-        """Takes up the base and returns the token; None if it stands for nothing.
+        """Opens the base and returns its token; None if it reflects no manifest.
 
         Raises:
-            LocalStateError: There is no place for a base.
+            LocalStateError: No base can be opened or made.
         """
         ...
 
     def start(self, token: str, /) -> None:
-        """Begins with nothing, which stands for a manifest; states are loaded with `attach`, or when asked for."""
+        """Starts with an empty base, as of a manifest; `attach` loads states, or their first use does."""
         ...
 
     def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None, /) -> None:
-        """Says where states that are not there can be loaded from, as of the token; called before records.
+        """Passes the function that loads missing states, as of the token; called before records are processed.
 
         Args:
-            restored: Schemas that the log knows.
-            load: Gives the log rows of one state for this backend's key groups, oldest first, with their positions.
+            restored: Schemas that the log contains.
+            load: Returns the log rows of one state for this backend's key groups, oldest first, with their positions.
             sealed: Processing time and watermark of the manifest that the token names. A load drops what had expired
-                then, where its time to live asks for that; nothing without it.
+                then, if the state's time to live requests that. Without this argument it drops nothing.
         """
         ...
 
     def settle(self) -> None:
-        """Moves the pending changes into the base: the manifest that names them is sealed."""
+        """Moves the pending changes into the base, now that the manifest that names them is sealed."""
         ...
 
     def lacks(self, name: str, /) -> bool:
-        """Says whether a state that was asked for will be loaded with `attach`: rows in front of it do not matter."""
+        """Returns whether `attach` will load a requested state; rows before that load do not matter."""
         ...
 
     def apply(self, name: str, rows: pa.Table, /) -> None:
-        """Applies log rows of one state, in order. A state that nobody asked for is loaded when somebody does."""
+        """Applies log rows of one state, in order. A state that was not requested yet is loaded on first use."""
         ...
 
     def commit(self, token: str, /) -> None:
-        """Says which manifest the base stands for, with all that was settled and applied."""
+        """Records which manifest the base reflects, with all that was settled and applied."""
         ...
 
     # An epoch ------------------------------------------------------------------------------------------------------
 
     def state(self, descriptor: StateDescriptor, layout: Layout = Layout.ENTRIES, /) -> Any:
-        """Returns the state of this name, made (and loaded) on the first call.
+        """Returns the state of this name. The first call makes (and loads) it.
 
         Args:
             descriptor: Of the state.
-            layout: How it will be asked; the first call counts.
+            layout: How it will be accessed; the first call counts.
 
         Raises:
             DuplicateStateError: The name was used for another type, or another time to live, in this operator.
@@ -116,27 +116,27 @@ class KeyedStateBackend(Protocol):
         ...
 
     def timers(self, domain: TimeDomain, /) -> TimerTable:
-        """Returns the timers of one clock, made on the first call."""
+        """Returns the timers of one clock. The first call makes them."""
         ...
 
     def has_timers(self, domain: TimeDomain, /) -> bool:
-        """Says whether there may be timers of a clock, in this backend or in the log."""
+        """Returns whether a clock may have timers, in this backend or in the log."""
         ...
 
     def prefetch(self, keys: list[Any], /) -> None:
-        """Is told the keys of the records that come next."""
+        """Announces the keys of the next records."""
         ...
 
     def freeze(self, processing_time: int, /) -> list[tuple[StateSchema, pa.Table]]:
         """Turns what the epoch wrote into change sets, sorted by key group, and keeps it pending.
 
         Args:
-            processing_time: The epoch's, in ms: `last_access` of every row that is there afterwards, where the state
-                has no time to live.
+            processing_time: The epoch's, in ms: the `last_access` of every row that exists afterwards, if the state has
+                no time to live.
 
         Raises:
-            StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
-            RoutingError: State was written under a key of another subtask; likewise.
+            StateValueError: A value does not fit its state's type. Then only `forget` may be called.
+            RoutingError: State was written under a key of another subtask. Then only `forget` may be called.
             LocalStateError: What was read cannot be relied on.
         """
         ...
@@ -150,11 +150,11 @@ class KeyedStateBackend(Protocol):
         ...
 
     def release(self) -> None:
-        """Says that the task is over; another worker may take the base before the next `resume`."""
+        """Ends the task; another worker may take the base before the next `resume`."""
         ...
 
     def close(self) -> None:
-        """Lets go of everything; what lies on disk stays for others."""
+        """Releases everything; files on disk stay for others."""
         ...
 
 

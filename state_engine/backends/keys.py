@@ -1,4 +1,4 @@
-"""Entry keys: how the key of a record, alone or with a namespace, stands in a backend's tables."""
+"""Entry keys: the form in which a backend's tables store the key of a record, alone or with a namespace."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ class Namespaced(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class _NoKey:
-    """Stands for the key where there is none: keyed state that is used all the same says so."""
+    """Replaces the current key where none exists: keyed state that is used nevertheless raises an error."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class _NoKey:
         raise self.refused()
 
     def refused(self) -> JobDefinitionError:
-        """Returns what to raise where it was used."""
+        """Returns the error to raise when it is used."""
         return JobDefinitionError(
             "Keyed state, or a timer, was used where there is no current key.",
             action="Use it in process_element and on_timer; what belongs to the subtask as a whole is operator state.",
@@ -56,15 +56,15 @@ class KeyContext:
     def on_change(self, observer: Callable[..., None]) -> None:
         """Calls an observer each time an entry becomes current: once for each record.
 
-        For records that are handed over as columns it gets their number.
+        For records that are passed as columns, the observer gets their count.
 
-        `entry` is a plain attribute until there is an observer, since it is set and read for each record.
+        `entry` is a plain attribute until there is an observer, because it is set and read for each record.
         """
         self._observers.append(observer)
         self.__class__ = _ObservedKeyContext
 
     def tell_of(self, records: int) -> None:
-        """Tells the observers how many records were handed over as columns."""
+        """Tells the observers how many records were passed as columns."""
         for observer in self._observers:
             observer(records)
 
@@ -95,9 +95,9 @@ class _ObservedKeyContext(KeyContext):
 
 
 class KeyCodec:
-    """Keys of one operator between Python and columns, and their key groups.
+    """Converts keys of one operator between Python and columns, and computes their key groups.
 
-    A key of one column is the value itself, a key of several is a tuple.
+    A key of one column is the value itself, a key of several columns is a tuple.
     """
 
     def __init__(self, columns: Sequence[Column], max_parallelism: int) -> None:
@@ -111,7 +111,7 @@ class KeyCodec:
         self._hash_columns = [_column_hasher(c.type) for c in columns]
 
     def read(self, arrays: Sequence[Any]) -> list[Any]:
-        """Returns the keys of the key columns' arrays."""
+        """Returns the keys in the arrays of the key columns."""
         if self._single:
             return self._readers[0](arrays[0])
         return list(zip(*(read(a) for read, a in zip(self._readers, arrays, strict=True)), strict=True))
@@ -140,16 +140,16 @@ class KeyCodec:
             keys: The keys.
             arrays: The same keys as columns.
         """
-        return self._groups([partial(_itself, own) for own in self._columns(keys)], arrays)
+        return self._groups([partial(_itself, column) for column in self._columns(keys)], arrays)
 
     def groups_of(self, arrays: "Sequence[pa.Array[Any]]") -> NDArray[np.int32]:
-        """Returns the key groups of many keys, of which columns alone are at hand."""
+        """Returns the key groups of many keys that exist only as columns."""
         return self._groups([partial(read, array) for read, array in zip(self._readers, arrays, strict=True)], arrays)
 
     def _groups(self, values: "list[Values]", arrays: "Sequence[pa.Array[Any]]") -> NDArray[np.int32]:
         hashes = np.full(len(arrays[0]), SEED, np.uint64)
-        for hash_column, own, array in zip(self._hash_columns, values, arrays, strict=True):
-            hashes = hash_column(own, array, hashes)
+        for hash_column, read_column, array in zip(self._hash_columns, values, arrays, strict=True):
+            hashes = hash_column(read_column, array, hashes)
         groups: NDArray[np.int32] = np.mod(hashes.view(np.int64), self.max_parallelism).astype(np.int32)
         return groups
 
@@ -159,11 +159,11 @@ def _itself(values: Sequence[Any]) -> Sequence[Any]:
 
 
 Values = Callable[[], Sequence[Any]]
-"""Gives a key column as Python values, for a hash that takes no other."""
+"""Returns a key column as Python values, for a hash that accepts only these."""
 
 
 def _column_hasher(ddl: str) -> Callable[[Values, "pa.Array[Any]", Hashes], Hashes]:
-    """Returns what hashes one key column of many keys, behind the hashes of the columns in front of it."""
+    """Returns a function that hashes one key column of many keys; its seeds are the hashes of the columns before it."""
     if ddl not in INTEGERS:
         return lambda values, _, seeds: hash_values(values(), ddl, seeds)
 
@@ -183,11 +183,11 @@ def split_entry(entry: Any) -> tuple[Any, str | None]:
 
 def split_entries(entries: Iterable[Any]) -> tuple[list[Any], list[str | None] | None]:
     """Returns the keys of entries, and their namespaces, or None where all are void."""
-    listed = list(entries)
-    if Namespaced not in set(map(type, listed)):
-        return listed, None
-    keys = [e.key if type(e) is Namespaced else e for e in listed]
-    return keys, [e.namespace if type(e) is Namespaced else None for e in listed]
+    as_list = list(entries)
+    if Namespaced not in set(map(type, as_list)):
+        return as_list, None
+    keys = [e.key if type(e) is Namespaced else e for e in as_list]
+    return keys, [e.namespace if type(e) is Namespaced else None for e in as_list]
 
 
 def join_entries(keys: list[Any], namespaces: Sequence[str | None] | None) -> list[Any]:

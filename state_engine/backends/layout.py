@@ -1,4 +1,4 @@
-"""How a state lies: the runtime says how it will be asked, and this says which table that makes."""
+"""Chooses the table of a state, from the layout that the runtime passes: how the state will be accessed."""
 
 from enum import Enum
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from state_engine.backends.stored_type import StoredType
 
 
 class Layout(Enum):
-    """How a state will be asked."""
+    """How a state will be accessed."""
 
     ENTRIES = "entries"
     """Record by record: a table by entry."""
@@ -32,7 +32,7 @@ class Layout(Enum):
 
 
 class Stores(Protocol):
-    """What makes the stores of a backend's tables. None instead of a store by columns: the state lies by entry."""
+    """Makes the stores of a backend's tables. If it returns None for a store by columns, the table is by entry."""
 
     def values(self, stored: StoredType) -> Any: ...
 
@@ -60,10 +60,10 @@ def make_table(
     Args:
         descriptor: Of the state.
         stored: What it stores.
-        layout: How it will be asked.
+        layout: How it will be accessed.
         stores: Make its store.
-        by_namespace: Where entries lie in segments for each namespace.
-        by_place: Where they lie in one segment.
+        by_namespace: Numbers entries in one segment per namespace.
+        by_place: Numbers them in one segment.
     """
     by_columns = layout is not Layout.ENTRIES
     match descriptor:
@@ -90,7 +90,7 @@ def _is_key_atom(descriptor: MapStateDescriptor) -> bool:
 
 
 def _folds_columns(descriptor: StateDescriptor) -> bool:
-    """Says whether a state is asked by columns alone: if it folds, its function does so by columns."""
+    """Returns whether a state can be accessed by columns alone: if it folds, its function must fold columns."""
     if isinstance(descriptor, ReducingStateDescriptor):
         return isinstance(descriptor.get_reduce_function(), ColumnReduceFunction)
     if isinstance(descriptor, AggregatingStateDescriptor):

@@ -1,4 +1,4 @@
-"""From a descriptor and its table to what a function holds: row methods, and column methods behind them."""
+"""Makes the state object that a function holds: its row methods, and its column methods as the attribute `columns`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,21 +37,21 @@ def made_state(
     """Returns the state of a descriptor.
 
     Args:
-        descriptor: What was asked for.
+        descriptor: The requested state.
         table: Its table.
         context: Current key of the operator.
-        time: Its clocks.
+        time: The operator's clocks.
         rules: When values expire; None without a time to live.
-        accessed: Is told of accesses, to clean up; None for nothing.
+        accessed: Called on each access, to clean up; None if nothing is called.
     """
     if rules is None:
         rows = row_state(descriptor, table, context)
     else:
         rows = ttl_state(descriptor, table, context, rules, accessed)
-    made = with_default(descriptor, rows)
+    state = with_default(descriptor, rows)
     row_by_row = RowByRow(rows, table, context, time, descriptor.expires_in_event_time)
-    made.columns = _columns(descriptor, table, row_by_row, rules, accessed)
-    return made
+    state.columns = _columns(descriptor, table, row_by_row, rules, accessed)
+    return state
 
 
 def _columns(
@@ -59,24 +59,24 @@ def _columns(
 ) -> StateColumns:
     """Returns the column methods of a state."""
     column = Column(descriptor.name, descriptor.type_info)
-    asked = table if rules is None else _expiring(descriptor)(table, rules, accessed)
+    view = table if rules is None else _expiring(descriptor)(table, rules, accessed)
     has_columns = not holds_codec(descriptor.type_info)
     match descriptor:
         case ListStateDescriptor():
-            return ListColumns(asked, column, Column(descriptor.name, ListType(descriptor.type_info)))
+            return ListColumns(view, column, Column(descriptor.name, ListType(descriptor.type_info)))
         case MapStateDescriptor():
-            return MapColumns(asked, column, Column(descriptor.name, descriptor.key_type_info))
+            return MapColumns(view, column, Column(descriptor.name, descriptor.key_type_info))
         case ReducingStateDescriptor():
             reduces = descriptor.get_reduce_function()
             reduce = reduces if isinstance(reduces, ColumnReduceFunction) and has_columns else None
-            return ReducingColumns(asked, column, rows, rules, reduce)
+            return ReducingColumns(view, column, rows, rules, reduce)
         case AggregatingStateDescriptor():
             aggregates = descriptor.get_agg_function()
             aggregate = aggregates if isinstance(aggregates, ColumnAggregateFunction) and has_columns else None
-            return AggregatingColumns(asked, column, rows, rules, aggregate)
+            return AggregatingColumns(view, column, rows, rules, aggregate)
         case ValueStateDescriptor(default_value=default) if default is not None:
-            return ValueColumns(asked, column, column.write([default]))
-    return ValueColumns(asked, column)
+            return ValueColumns(view, column, column.write([default]))
+    return ValueColumns(view, column)
 
 
 def _expiring(descriptor: StateDescriptor) -> type[TtlLists | TtlMaps | TtlValues]:

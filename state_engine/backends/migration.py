@@ -1,7 +1,7 @@
-"""Values of an earlier type through the author's function: `descriptor.migrate_from(old_type, function)`.
+"""Migrates values of an earlier type with the author's function: `descriptor.migrate_from(old_type, function)`.
 
-A backend loads the live rows in the old type, converts them, and writes the state as a whole with its next epoch: a
-`reset_group` for each of its key groups, then all rows. From then on nobody needs the function.
+A backend loads the live rows in the old type and converts them. It writes the whole state with its next epoch: a
+`reset_group` for each of its key groups, then all rows. From then on the function is no longer needed.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from state_engine.log.state_ttl import forget_unknown
 from state_engine.serialization.convert import ValueTypeError, reader, writer
 from state_engine.serialization.types import ddl_to_arrow
 
-_ACTION = "Mend the function and start again; nothing of the epoch was kept, and the state is as it was."
+_ACTION = "Fix the function and start again; nothing of the epoch was kept, and the state is unchanged."
 
 
 def migrate(
@@ -66,21 +66,21 @@ def rewritten(schema: StateSchema, rows: pa.Table, key_groups: KeyGroupRange, se
     Args:
         schema: The state.
         rows: What `migrate` returned.
-        key_groups: Of the backend; each is reset, whatever is in it.
+        key_groups: Of the backend; each one is reset, whatever it contains.
         seq: Number of the first row.
     """
     target = log.log_schema(schema, ddl_to_arrow)
     groups = np.arange(key_groups.first, key_groups.last + 1, dtype=np.int32)
     ops = np.full(len(groups), log.Op.RESET_GROUP, dtype=np.int8)
-    known: dict[str, Any] = {log.KEY_GROUP: pa.array(groups), log.OP: pa.array(ops), log.SEQ: pa.array(groups * 0)}
-    columns = [known.get(f.name, pa.nulls(len(groups), f.type)).cast(f.type) for f in target]
+    resets: dict[str, Any] = {log.KEY_GROUP: pa.array(groups), log.OP: pa.array(ops), log.SEQ: pa.array(groups * 0)}
+    columns = [resets.get(f.name, pa.nulls(len(groups), f.type)).cast(f.type) for f in target]
     whole = sorted_by_group([pa.table(columns, schema=target), rows.select(target.names).cast(target)])
     index = target.get_field_index(log.SEQ)
     return whole.set_column(index, target.field(index), pa.array(np.arange(seq, seq + whole.num_rows, dtype=np.int64)))
 
 
 def sorted_by_group(tables: list[pa.Table]) -> pa.Table:
-    """Returns tables of one state as one, sorted by key group; within one the rows keep their order."""
+    """Returns tables of one state as one table, sorted by key group. Within a key group the rows keep their order."""
     together = pa.concat_tables(tables)
     order: Any = pa.array(np.argsort(together.column(log.KEY_GROUP).to_numpy(), kind="stable"))
     return together.take(order)

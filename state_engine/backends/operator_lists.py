@@ -1,8 +1,8 @@
-"""Operator list state of one subtask: a list per state, and what the other subtasks have where it is a union.
+"""Operator list state of one subtask: a list per state; for a union list state, also the lists of the other subtasks.
 
-In the log the lists lie by (subtask, parallelism), which are a row's key group and namespace. So a list that was
-written at another parallelism is known as such: the first epoch at a new one writes all lists anew, and takes the old
-ones away.
+The log stores the lists by (subtask, parallelism), as the key group and the namespace of a row. So a list that was
+written at another parallelism can be recognised. The first epoch at a new parallelism writes all lists anew, and
+removes the old ones.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,27 +23,27 @@ from state_engine.serialization.types import ddl_to_arrow
 
 
 class Slot(NamedTuple):
-    """Whose list it is."""
+    """Which subtask a list belongs to, at which parallelism."""
 
     parallelism: int
     subtask: int
 
 
 def even_pieces(count: int, parallelism: int) -> list[slice]:
-    """Cuts so many elements into contiguous pieces, the first ones longer by one: Flink's round-robin repartitioner."""
+    """Cuts elements into contiguous pieces, the first ones longer by one, as Flink's round-robin repartitioner does."""
     base, longer = divmod(count, parallelism)
     starts = [n * base + min(n, longer) for n in range(parallelism + 1)]
     return [slice(starts[n], starts[n + 1]) for n in range(parallelism)]
 
 
 class OperatorList(ListState[Any]):
-    """One list state, as one subtask has it; it reads through the epoch's changes to what is sealed.
+    """One list state of one subtask. A read sees the sealed elements with the epoch's changes.
 
     Args:
         schema: The state.
         type_info: Of its elements.
-        own: Whose list the subtask writes.
-        union: Whether the subtask sees the elements of all.
+        own: The slot of the list that the subtask writes.
+        union: Whether the subtask sees the elements of all subtasks.
     """
 
     def __init__(self, schema: StateSchema, type_info: TypeInformation, own: Slot, *, union: bool) -> None:
@@ -62,12 +62,12 @@ class OperatorList(ListState[Any]):
     # What a function calls ----------------------------------------------------------------------------------------
 
     def get(self) -> Iterator[Any]:
-        mine = self._current()
+        every = self._current()
         if self.union:
             parallelism, subtask = self._own
-            lists = [mine if n == subtask else self._sealed.get(Slot(parallelism, n), []) for n in range(parallelism)]
-            mine = [element for elements in lists for element in elements]
-        return iter(mine if self._copy is None else [self._copy(element) for element in mine])
+            lists = [every if n == subtask else self._sealed.get(Slot(parallelism, n), []) for n in range(parallelism)]
+            every = [element for elements in lists for element in elements]
+        return iter(every if self._copy is None else [self._copy(element) for element in every])
 
     def add(self, value: Any) -> None:
         self._appended.append(self._conform(value))
@@ -86,11 +86,11 @@ class OperatorList(ListState[Any]):
 
     @property
     def rows(self) -> int:
-        """Sealed elements of the subtask's own."""
+        """Number of sealed elements in the subtask's own list."""
         return len(self._sealed.get(self._own, ()))
 
     def load(self, tables: Iterable[pa.Table]) -> None:
-        """Takes all that the log has, and its own piece of lists of another parallelism."""
+        """Loads all lists from the log, and takes the subtask's own piece of lists of another parallelism."""
         for rows in tables:
             self._apply(rows, lambda _: True)
         others = tuple(sorted(slot for slot in self._sealed if slot.parallelism != self._own.parallelism))
@@ -101,8 +101,8 @@ class OperatorList(ListState[Any]):
 
     def _rescale(self, others: tuple[Slot, ...]) -> None:
         parallelism, subtask = self._own
-        whole = [element for slot in sorted(self._sealed) for element in self._sealed[slot]]
-        pieces = [whole[piece] for piece in even_pieces(len(whole), parallelism)]
+        elements = [element for slot in sorted(self._sealed) for element in self._sealed[slot]]
+        pieces = [elements[piece] for piece in even_pieces(len(elements), parallelism)]
         self._sealed = {Slot(parallelism, n): piece for n, piece in enumerate(pieces) if n != subtask}
         self._cleared, self._appended, self._rescaled = True, pieces[subtask], True
         self._removed = others if subtask == 0 else ()
@@ -144,12 +144,12 @@ class OperatorList(ListState[Any]):
         return pa.table(columns, schema=log.log_schema(self.schema, ddl_to_arrow))
 
     def _is_sealed(self, values: Any) -> bool:
-        """Whether the list holds these very elements: functions store the same list epoch after epoch."""
+        """Returns whether the list already holds exactly these elements: functions store the same list every epoch."""
         held = self._sealed.get(self._own, [])
         return len(held) == len(values) and _bytes_of(self._write(held)) == _bytes_of(values)
 
     def settle(self) -> None:
-        """The changes that are pending were sealed."""
+        """Applies the pending changes, which were sealed."""
         if self._pending is None:
             return
         cleared, values = self._pending
@@ -158,7 +158,7 @@ class OperatorList(ListState[Any]):
         self._sealed[self._own] = [*kept, *self._read(values)]
 
     def follow(self, rows: pa.Table) -> None:
-        """Takes what the other subtasks of a union changed in a sealed epoch."""
+        """Applies what the other subtasks of a union changed in a sealed epoch."""
         self._apply(rows, lambda slot: slot != self._own)
 
     def _apply(self, rows: pa.Table, wanted: Any) -> None:

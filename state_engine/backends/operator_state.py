@@ -1,6 +1,6 @@
 """The operator states of one subtask: what `CheckpointedFunction` and broadcast functions hold.
 
-It is small, so it is loaded when an instance is made, and made anew where keyed state is caught up.
+Operator state is small, so it is loaded when an instance is made. It is made anew where keyed state catches up.
 """
 
 from collections.abc import Callable, Iterable
@@ -58,16 +58,16 @@ class OperatorStateBackend(OperatorStateStore):
         self._has_raw = False
 
     def attach(self, restored: Iterable[StateSchema], load: Rows) -> None:
-        """Says what the log has as of the epoch's predecessor; first before anybody asks for a state.
+        """Passes what the log has as of the epoch's predecessor. The first call comes before any state is requested.
 
         Args:
-            restored: Schemas that the log knows.
-            load: Gives the rows of one state, oldest first: of all subtasks, or of keyed state (which raw keyed state
-                is) those of the subtask's own key groups.
+            restored: Schemas that the log contains.
+            load: Returns the rows of one state, oldest first: the rows of all subtasks, or for keyed state (such as raw
+                keyed state) those of the subtask's own key groups.
         """
-        known = {s.name: s for s in restored if s.uid == self.uid}
-        raw = known.keys() & {RAW_KEYED, RAW_OPERATOR}
-        self._restored = {n: s for n, s in known.items() if s.kind in ("operator", "broadcast") and n not in raw}
+        schemas = {s.name: s for s in restored if s.uid == self.uid}
+        raw = schemas.keys() & {RAW_KEYED, RAW_OPERATOR}
+        self._restored = {n: s for n, s in schemas.items() if s.kind in ("operator", "broadcast") and n not in raw}
         self._load = load
         self._has_raw = bool(raw)
         self.raw.attach(raw, load)
@@ -76,7 +76,7 @@ class OperatorStateBackend(OperatorStateStore):
 
     @property
     def holds_state(self) -> bool:
-        """Whether there is any operator state, asked for or left in the log."""
+        """Whether the operator has any operator state, requested or left in the log."""
         return bool(self._restored or self._lists or self._maps or self._has_raw or self.raw.schemas)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
@@ -93,22 +93,22 @@ class OperatorStateBackend(OperatorStateStore):
             )
         _refuse_ttl(self.uid, descriptor)
         schema = operator_schema(self.uid, descriptor)
-        known = self._lists.get(descriptor.name)
-        if known is None:
+        state = self._lists.get(descriptor.name)
+        if state is None:
             restored = self._restored_as(schema)
-            known = OperatorList(schema, descriptor.type_info, self._own, union=union)
+            state = OperatorList(schema, descriptor.type_info, self._own, union=union)
             if restored is not None:
-                known.load(self._load(evolve(restored, schema, ALL)))
+                state.load(self._load(evolve(restored, schema, ALL)))
             if self._left_over:
                 self._left_over.discard(descriptor.name)
-            self._lists[descriptor.name] = known
-        elif known.schema.schema_id != schema.schema_id or known.union != union:
+            self._lists[descriptor.name] = state
+        elif state.schema.schema_id != schema.schema_id or state.union != union:
             raise DuplicateStateError(
                 f"Operator {self.uid!r} uses the operator state name {descriptor.name!r} with two types, or as a list "
                 "and as a union list.",
                 action="Give the two states two names.",
             )
-        return known
+        return state
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastMap:
         if not isinstance(state_descriptor, MapStateDescriptor):
@@ -116,19 +116,19 @@ class OperatorStateBackend(OperatorStateStore):
                 f"Operator {self.uid!r} asked for a broadcast state with {state_descriptor!r}.",
                 action="Give a MapStateDescriptor.",
             )
-        known = self._maps.get(state_descriptor.name)
-        if known is not None and known.descriptor is state_descriptor:
-            return known  # asked for with every element
+        state = self._maps.get(state_descriptor.name)
+        if state is not None and state.descriptor is state_descriptor:
+            return state  # functions call this for every element
         _refuse_ttl(self.uid, state_descriptor)
         schema = broadcast_schema(self.uid, state_descriptor)
-        if known is None:
+        if state is None:
             restored = self._restored_as(schema)
-            known = BroadcastMap(schema, state_descriptor, logged=self._own.subtask == 0)
+            state = BroadcastMap(schema, state_descriptor, logged=self._own.subtask == 0)
             if restored is not None:
-                known.load(self._load(evolve(restored, schema, ALL)))
-            self._maps[state_descriptor.name] = known
-        check_same(known.schema, schema)
-        return known
+                state.load(self._load(evolve(restored, schema, ALL)))
+            self._maps[state_descriptor.name] = state
+        check_same(state.schema, schema)
+        return state
 
     def _restored_as(self, schema: StateSchema) -> StateSchema | None:
         restored = self._restored.get(schema.name)
@@ -142,17 +142,17 @@ class OperatorStateBackend(OperatorStateStore):
 
     @property
     def rows(self) -> int:
-        """Sealed elements of the subtask's own, over all states; of raw partitions one per `_BYTES_PER_ROW`."""
+        """Number of the subtask's own sealed elements, over all states; raw partitions count 1 per `_BYTES_PER_ROW`."""
         return sum(held.rows for held in self._states()) + self.raw.bytes_held // _BYTES_PER_ROW
 
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
-        """Schemas of the states that were asked for."""
+        """Schemas of the requested states."""
         managed = (reported(held.schema, self._restored.get(held.schema.name)) for held in self._states())
         return (*managed, *self.raw.schemas)
 
     def statistics(self) -> tuple[StateStatistics, ...]:
-        """Sizes of the subtask's own lists as they are sealed, and in subtask 0 of the broadcast states."""
+        """Sizes of the subtask's own lists as they are sealed; in subtask 0 also those of the broadcast states."""
         logged = [held for held in self._states() if isinstance(held, OperatorList) or self._own.subtask == 0]
         managed = (StateStatistics(name=one.schema.name, rows=one.rows, keys=min(one.rows, 1)) for one in logged)
         return (*managed, *self.raw.statistics())
@@ -163,12 +163,12 @@ class OperatorStateBackend(OperatorStateStore):
     def freeze(self, processing_time: int, seq: int) -> Changes:
         """Turns the epoch's changes into rows of the log, and keeps them pending.
 
-        Lists of another parallelism that nobody asked for are cut anew as well. Raw state that `raw` was not given is
-        removed.
+        Lists of another parallelism that the function did not request are cut anew as well. Raw state that was not
+        written to `raw` is removed.
 
         Args:
             processing_time: The epoch's, in ms.
-            seq: Number of the first row; those of all states of a subtask are counted on.
+            seq: Number of the first row; the numbers go on through all states of a subtask.
 
         Raises:
             StateValueError: A value does not fit its state's type.
@@ -189,24 +189,24 @@ class OperatorStateBackend(OperatorStateStore):
 
     def _take_left_over(self) -> list[OperatorList]:
         names, self._left_over = sorted(self._left_over or ()), set()
-        found = []
+        lists = []
         for schema in map(self._restored.__getitem__, names):
             held = OperatorList(schema, parse_ddl(schema.value), self._own, union=False)
             held.load(self._load(schema))
-            found.append(held)
-        return found
+            lists.append(held)
+        return lists
 
     def settle(self) -> None:
-        """The changes that are pending were sealed."""
+        """Applies the pending changes, which were sealed."""
         for held in self._lists.values():
             held.settle()
         self.raw.settle()
 
     def follow(self, read: Rows) -> None:
-        """Takes from a sealed epoch what the other subtasks changed, where they are seen.
+        """Applies to union lists what the other subtasks changed in a sealed epoch.
 
         Args:
-            read: Gives the rows of one state in that epoch.
+            read: Returns the rows of one state in that epoch.
         """
         for held in self._lists.values():
             if held.union:

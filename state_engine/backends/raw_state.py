@@ -1,7 +1,7 @@
 """Raw state of one subtask: bytes by key group, and bytes in partitions of the subtask as a whole.
 
-A snapshot gives all of both. What it does not give is removed; what is as it was is not written again. In the log the
-first is a value per key group, the second an operator list, so that whatever reads states can read them.
+A snapshot writes all of both. What it leaves out is removed; what did not change is not written again. In the log the
+first is a value per key group and the second an operator list, so all readers of states can read them.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ _BINARY = AtomicType("binary")
 
 
 class RawWritten(NamedTuple):
-    """What a snapshot gave.
+    """What one snapshot wrote.
 
     Attributes:
-        keyed: Bytes of each key group that was begun.
+        keyed: Bytes of each key group that the snapshot began.
         partitions: Bytes of each partition.
     """
 
@@ -40,7 +40,7 @@ class RawState:
 
     Args:
         uid: The operator.
-        own: Whose partitions the subtask writes.
+        own: The slot of the partitions that the subtask writes.
     """
 
     def __init__(self, uid: str, own: Slot) -> None:
@@ -49,7 +49,7 @@ class RawState:
         self._written = RawWritten({}, ())
 
     def attach(self, restored: Iterable[str], load: Rows) -> None:
-        """Says which states the log has as of the epoch's predecessor, and where they can be loaded from."""
+        """Passes which of the states the log has as of the epoch's predecessor, and the function that loads them."""
         names = set(restored)
         self._keyed.load = load if RAW_KEYED in names else None
         self._partitions.load = load if RAW_OPERATOR in names else None
@@ -63,11 +63,11 @@ class RawState:
         return self._partitions.read()
 
     def write(self, written: RawWritten) -> None:
-        """Takes what the epoch's snapshot gave, which `freeze` turns into rows."""
+        """Takes what the epoch's snapshot wrote, which `freeze` turns into rows."""
         self._written = written
 
     def freeze(self, processing_time: int, seq: int) -> Changes:
-        """Returns what differs from what is sealed as rows of the log, and keeps it pending; as other states do."""
+        """Returns what differs from the sealed state as rows of the log, and keeps it pending, as other states do."""
         (keyed, partitions), self._written = self._written, RawWritten({}, ())
         changes: Changes = []
         rows = self._keyed.freeze(keyed, processing_time, seq)
@@ -78,7 +78,7 @@ class RawState:
         return changes if rows is None else [*changes, (self._partitions.schema, rows)]
 
     def settle(self) -> None:
-        """The changes that are pending were sealed."""
+        """Applies the pending changes, which were sealed."""
         self._keyed.settle()
         self._partitions.settle()
 
@@ -89,7 +89,7 @@ class RawState:
 
     @property
     def bytes_held(self) -> int:
-        """Size of what stays in memory between epochs: the partitions. Of key groups only digests stay."""
+        """Size of what stays in memory between epochs: the partitions. For key groups only digests stay."""
         return self._partitions.bytes_held
 
     def statistics(self) -> tuple[StateStatistics, ...]:
@@ -103,7 +103,7 @@ class _RawKeyed:
 
     Attributes:
         schema: The state.
-        load: Gives its rows of the subtask's own key groups; None where the log has none.
+        load: Returns its rows of the subtask's own key groups; None if the log has none.
         asked: Whether it was read or written.
     """
 
@@ -122,16 +122,16 @@ class _RawKeyed:
 
     def read(self) -> dict[int, bytes]:
         self.asked = True
-        found: dict[int, Any] = {}
+        values_by_group: dict[int, Any] = {}
         for table in self.load(self.schema) if self.load is not None else ():
             groups: list[int] = table.column(log.KEY_GROUP).to_numpy().tolist()
             values = table.column(log.VALUE)
             for index, (group, op) in enumerate(zip(groups, table.column(log.OP).to_numpy().tolist(), strict=True)):
                 if op == log.Op.PUT:
-                    found[group] = values[index]  # no copy; bytes are made of those that stay
+                    values_by_group[group] = values[index]  # no copy; only values that stay are converted to bytes
                 else:
-                    found.pop(group, None)
-        held = {group: found[group].as_py() for group in sorted(found)}
+                    values_by_group.pop(group, None)
+        held = {group: values_by_group[group].as_py() for group in sorted(values_by_group)}
         self._sealed = {group: _digest(data) for group, data in held.items()}
         return held
 
@@ -164,7 +164,7 @@ class _RawKeyed:
 
 
 class _RawPartitions:
-    """Bytes in partitions: an operator list that each snapshot replaces. Attributes as of `_RawKeyed`."""
+    """Bytes in partitions: an operator list that each snapshot replaces. For the attributes see `_RawKeyed`."""
 
     def __init__(self, schema: StateSchema, own: Slot) -> None:
         self.schema = schema
@@ -209,7 +209,7 @@ class _RawPartitions:
 
 
 def _digest(data: bytes) -> bytes:
-    """Returns what stands for bytes: nobody can make others of the same digest, so that a change is never missed."""
+    """Returns a digest of bytes. No one can construct other bytes with the same digest, so no change is missed."""
     return hashlib.blake2b(data, digest_size=32).digest()
 
 

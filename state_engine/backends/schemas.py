@@ -1,4 +1,4 @@
-"""From a descriptor to the schema that the log records."""
+"""Turns a state descriptor into the schema that the log records."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -
     """Returns the schema of a keyed state; `schema_id` is a digest of its identity and types.
 
     Raises:
-        UnsupportedTypeError: A user key of map state that cannot be looked up.
+        UnsupportedTypeError: The user keys of a map state cannot be looked up.
         JobDefinitionError: The default value of a value state is not of its type.
     """
     if isinstance(descriptor, ValueStateDescriptor):
@@ -100,7 +100,7 @@ def operator_schema(uid: str, descriptor: ListStateDescriptor) -> StateSchema:
     """Returns the schema of an operator list state, which has no key.
 
     Raises:
-        JobDefinitionError: A function shall migrate it, or a default is not of its field's type.
+        JobDefinitionError: It has a function to migrate it, or a default is not of its field's type.
     """
     _refuse_migration(uid, descriptor)
     return _schema(
@@ -119,7 +119,7 @@ def broadcast_schema(uid: str, descriptor: MapStateDescriptor) -> StateSchema:
 
     Raises:
         UnsupportedTypeError: Its user keys cannot be looked up.
-        JobDefinitionError: A function shall migrate it, or a default is not of its field's type.
+        JobDefinitionError: It has a function to migrate it, or a default is not of its field's type.
     """
     _refuse_migration(uid, descriptor)
     keyed = state_schema(uid, (), descriptor)
@@ -148,7 +148,7 @@ def raw_operator_schema(uid: str) -> StateSchema:
 def _refuse_migration(uid: str, descriptor: StateDescriptor) -> None:
     if descriptor.changes.migrations:
         raise JobDefinitionError(
-            f"State {descriptor.name!r} of operator {uid!r} is no keyed state, and has a function to migrate from "
+            f"State {descriptor.name!r} of operator {uid!r} is not keyed state, but has a function to migrate from "
             f"{descriptor.changes.migrations[0].old_type}.",
             action="Convert it yourself: read it under its old name and type, and fill a state of another name.",
         )
@@ -158,10 +158,10 @@ def check_names(schemas: Iterable[StateSchema]) -> None:
     """Raises DuplicateStateError if one name is used for two kinds of state in one operator."""
     kinds: dict[tuple[str, str], StateSchema] = {}
     for schema in schemas:
-        known = kinds.setdefault((schema.uid, schema.name), schema)
-        if known.kind != schema.kind:
+        first = kinds.setdefault((schema.uid, schema.name), schema)
+        if first.kind != schema.kind:
             raise DuplicateStateError(
-                f"Operator {schema.uid!r} uses the name {schema.name!r} for {known.kind} and for {schema.kind} state.",
+                f"Operator {schema.uid!r} uses the name {schema.name!r} for {first.kind} and for {schema.kind} state.",
                 action="Give the two states two names.",
             )
 
@@ -189,20 +189,20 @@ def _schema(*, ttl: StateTtl | None = None, declared: DeclaredChanges | None = N
 
 
 def declared_changes(descriptor: StateDescriptor) -> DeclaredChanges | None:
-    """Returns what a descriptor, and the dataclasses of its type, say about earlier types; None if nothing.
+    """Returns what a descriptor and the dataclasses of its type declare about earlier types; None if nothing.
 
-    What the descriptor says of a field comes before what the dataclass says.
+    For each field, the declarations of the descriptor come before those of the dataclass.
 
     Raises:
         JobDefinitionError: A default is not of its field's type.
     """
-    said = descriptor.changes
+    changes = descriptor.changes
     aliases: dict[str, tuple[str, ...]] = {}
     defaults: dict[str, bytes] = {}
     for field in fields_of(descriptor.type_info):
-        if names := (*said.aliases.get(field.path, ()), *field.aliases):
+        if names := (*changes.aliases.get(field.path, ()), *field.aliases):
             aliases[field.path] = names
-        value = said.defaults.get(field.path, field.default)
+        value = changes.defaults.get(field.path, field.default)
         if value is None or value is NO_DEFAULT:
             continue
         try:
@@ -212,17 +212,17 @@ def declared_changes(descriptor: StateDescriptor) -> DeclaredChanges | None:
                 f"The default of field {field.path!r} of state {descriptor.name!r} does not fit its type: {error}.",
                 action=f"Give a value of {field.type_info}.",
             ) from None
-    migrates_from = tuple(migration.old_type.ddl() for migration in said.migrations)
+    migrates_from = tuple(migration.old_type.ddl() for migration in changes.migrations)
     if not (aliases or defaults or migrates_from):
         return None
     return DeclaredChanges(aliases=aliases, defaults=defaults, migrates_from=migrates_from)
 
 
 def check_same(known: StateSchema, asked: StateSchema) -> None:
-    """Refuses a second use of a state's name for anything but the same state.
+    """Refuses a second use of a state's name, unless it is for the same state.
 
     Raises:
-        DuplicateStateError: Shape, a type, or the time to live differ.
+        DuplicateStateError: Shape, a type, the time to live, or the declared changes differ.
     """
     if known.schema_id != asked.schema_id:
         raise DuplicateStateError(

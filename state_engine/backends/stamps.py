@@ -1,11 +1,10 @@
-"""Values with the time of their last access: what the tables of a state with a time to live hold.
+"""Stamped values: the tables of a state with a time to live store each value with the time of its last access.
 
 A stamped value is the tuple (value, last access in ms or None if unknown). To a table it is a value like any other, of
-a type of its own; in the log the two are columns.
+a type of its own. In the log the two are separate columns.
 
-What has expired is the same for all records of a batch, since the processing time and the watermark stand still in an
-epoch. So whole columns are compared with one number, and what a touch writes is one number, too, or by event time a
-column.
+Processing time and watermark do not change while a batch is processed. So the same values have expired for all its
+records, and whole columns are compared with one number. A touch also writes one number, or by event time a column.
 """
 
 import math
@@ -23,7 +22,7 @@ from state_engine.log.ops import Op
 
 _NAMES = ("value", "last_access")
 LAST_ACCESS = 1
-"""The field of the time."""
+"""Index of the field with the time."""
 _NEVER = np.iinfo(np.int64).min
 
 Stamped = tuple[Any, int | None]
@@ -35,7 +34,7 @@ def stamped_type(value: TypeInformation) -> StructType:
 
 
 def split_stamps(stamped: Any) -> "tuple[pa.Array[Any], pa.Array[Any]]":
-    """Returns the values and the times of an array of stamped values; both are null where there is none."""
+    """Returns the values and the times of an array of stamped values; both are null where a stamped value is null."""
     values, times = stamped.flatten()
     return values, times
 
@@ -46,13 +45,13 @@ def join_stamps(values: Any, times: Any) -> "pa.Array[Any]":
 
 
 def stamp_all(values: Any, times: Any) -> "pa.Array[Any]":
-    """As `stamp_each`, but null stays null, and so does its last access."""
+    """Does the same as `stamp_each`, but null stays null, and so does its last access."""
     stamped: pa.Array[Any] = stamp_each(values, times)
     return without(stamped, np.asarray(values.is_null())) if values.null_count else stamped
 
 
 def stamp_each(values: Any, times: Any) -> "pa.Array[Any]":
-    """Returns values, null ones among them, with their last accesses: an array, or one for all; None for unknown."""
+    """Returns values, including nulls, with their last accesses: an array, or one time for all; None for unknown."""
     if times is None:
         times = pa.nulls(len(values), pa.int64())
     elif not isinstance(times, pa.Array):
@@ -61,11 +60,11 @@ def stamp_each(values: Any, times: Any) -> "pa.Array[Any]":
 
 
 def stamps_of(rules: TtlRules, times: Any) -> Any:
-    """Returns what a write makes the last access, as `TtlRules.stamp` does.
+    """Returns the last access that a write sets, as `TtlRules.stamp` does.
 
     Args:
         rules: Of the state.
-        times: Event times of the records at hand, as an array; None where none has one.
+        times: Event times of the current records, as an array; None if no record has one.
 
     Returns:
         One number for all, None for unknown; or an array, null for unknown.
@@ -82,7 +81,7 @@ def after_reads(rules: TtlRules, accesses: Any, times: Any) -> tuple[Any, Flags]
     Args:
         rules: Of the state.
         accesses: The last accesses, as an array.
-        times: Of each the event time at which it is read, as of `stamps_of`.
+        times: For each value, the event time at which it is read, as in `stamps_of`.
     """
     if not rules.renewed_by_reads and not accesses.null_count:
         return accesses, np.zeros(len(accesses), bool)
@@ -97,27 +96,27 @@ def after_reads(rules: TtlRules, accesses: Any, times: Any) -> tuple[Any, Flags]
 
 def at_most(times: Any, limit: float) -> Flags:
     """Returns which last accesses are no later than a time; an unknown one never is."""
-    found: Flags = np.asarray(pc.fill_null(times, np.iinfo(np.int64).max)) <= limit
-    return found
+    flags: Flags = np.asarray(pc.fill_null(times, np.iinfo(np.int64).max)) <= limit
+    return flags
 
 
 def unexpired(times: Any, expired: Callable[[int | None], bool]) -> Flags:
-    """Returns which last accesses have not expired; many share one time."""
+    """Returns which last accesses have not expired. Each distinct time is checked once, because many share one."""
     encoded = times.dictionary_encode("encode")
-    kept = np.array([not expired(at) for at in encoded.dictionary.to_pylist()], bool)
+    kept = np.array([not expired(time) for time in encoded.dictionary.to_pylist()], bool)
     of_each: Flags = kept[np.asarray(encoded.indices)]
     return of_each
 
 
 def without(values: Any, gone: Flags) -> Any:
-    """Returns values, null where they are gone."""
+    """Returns values, null where `gone` is true."""
     return values.take(pa.array(np.arange(len(values)), mask=gone)) if gone.any() else values
 
 
 def earliest(times: Any, kept: Flags) -> float:
-    """Returns the earliest of some last accesses; infinity where there is none."""
-    found = pc.min(times.filter(pa.array(kept))).as_py()
-    return math.inf if found is None else found
+    """Returns the earliest of the last accesses to keep; infinity if there are none."""
+    time = pc.min(times.filter(pa.array(kept))).as_py()
+    return math.inf if time is None else time
 
 
 def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
@@ -128,7 +127,7 @@ def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
         ops: What each row does.
 
     Returns:
-        Minus infinity if one is unknown, infinity if no row writes a value.
+        The time; minus infinity if one is unknown, infinity if no row writes a value.
     """
     written = ops < Op.DELETE
     if not written.all():

@@ -1,4 +1,4 @@
-"""The type of what one state stores, between Python, Arrow, and the function that puts and gets it."""
+"""The type that one state stores: converts values between Arrow, Python and the function that puts and gets them."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -41,12 +41,12 @@ class StoredType:
         stamped: As given.
         info: The type of what is stored, with its stamp.
         arrow: The same as Arrow has it.
-        conform: Turns a value that comes in into one that a load would give.
+        conform: Converts a value from a function to the value that a load would return.
         finished: The class of the values that need no `conform`, such as int for integers; None if there is none.
-        copy: Copies a value that goes out; None if it cannot change.
-        still_conforms: Says of a value that was added to in place whether it needs no `conform`; None if it always
-            does.
-        read: Makes Python values of an array.
+        copy: Copies a value before a function gets it; None if the value cannot change.
+        still_conforms: Returns whether a value that was added to in place needs no `conform`; None if it always needs
+            it.
+        read: Converts an array to Python values.
     """
 
     def __init__(self, value: TypeInformation, *, stamped: bool = False) -> None:
@@ -66,7 +66,7 @@ class StoredType:
 
         Args:
             values: The values; None is null.
-            entry_at: Gives the entry of the value at a position, to name the one that does not fit.
+            entry_at: Returns the entry of the value at a position, to name the one that does not fit.
 
         Raises:
             StateValueError: A value is not of the type.
@@ -78,14 +78,14 @@ class StoredType:
         return pa.nulls(count, self.arrow)
 
     def reads_alike(self, values: Iterable[Any]) -> bool:
-        """Says whether Arrow gives back these values as they are, so that nobody has to read them back."""
+        """Returns whether Arrow returns these values unchanged, so that they need not be read back."""
         if self.stamped:
             values = [None if value is None else value[0] for value in values]
         return is_plain(self._plain, values)
 
 
 def is_plain(plain: type | None, values: Iterable[Any]) -> bool:
-    """Says whether all values are None or of the class that Arrow gives back unchanged; False without such a class."""
+    """Returns whether all values are None or of the class that Arrow returns unchanged; False without such a class."""
     return plain is not None and set(map(type, values)) <= {plain, _NONE}
 
 

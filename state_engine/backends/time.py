@@ -1,4 +1,4 @@
-"""Time as an operator sees it: set by the runtime, read by timers, states with a time to live, and functions."""
+"""The clocks of an operator: the runtime sets them; timers, states with a time to live, and functions read them."""
 
 from state_engine.api.timers import TimeDomain
 
@@ -7,9 +7,9 @@ MAX_WATERMARK = (1 << 63) - 1
 MARGIN = 2
 """How far, in ms, a watermark stays below the earliest time that may still come.
 
-Flink stays 1 below, and its watermark follows the record. Here nobody knows which record of a millisecond is the last:
-others may come in another subtask, or in the next epoch. With 2 a timer that ends right before that millisecond waits
-for all of its records, wherever they are (docs/adr/0028).
+Flink stays 1 below, and its watermark follows the record. Here it is unknown which record of a millisecond is the last:
+others may come in another subtask, or in the next epoch. With 2, a timer right before that millisecond waits for all
+records of the millisecond, wherever they are (docs/adr/0028).
 """
 
 
@@ -17,8 +17,9 @@ def watermark_behind(latest: int, out_of_orderness: int) -> int:
     """Returns the watermark of an ordered stream, in ms.
 
     Args:
-        latest: The largest event time of its records so far, or of the record at hand, which may change timers yet.
-        out_of_orderness: How far its records may lie behind each other.
+        latest: The largest event time of its records so far, or that of the current record, which may still change
+            timers.
+        out_of_orderness: By how much the time of a record may lag that of an earlier record.
     """
     return latest - out_of_orderness - MARGIN
 
@@ -28,11 +29,11 @@ class OperatorTime:
 
     Attributes:
         processing_time: The epoch's one processing time; the same for all records and attempts.
-        watermark: No record with a time at or below it is to be expected; `NO_WATERMARK` before the first. It may move
-            on within an epoch.
+        watermark: No record with a time at or below it is expected any more; `NO_WATERMARK` before the first one. It
+            may move on within an epoch.
         late_below: The watermark with which the epoch began. A record with a time at or below it is late.
-        timestamp: Event time of the record or timer at hand, None without one.
-        firing: The clock of the timer at hand, None without one.
+        timestamp: Event time of the current record or timer, None without one.
+        firing: The clock of the current timer, None without one.
     """
 
     __slots__ = ("firing", "late_below", "processing_time", "timestamp", "watermark")

@@ -6,20 +6,20 @@ from state_engine.backends.shapes.table import StampedTable
 from state_engine.backends.ttl_rules import TtlRules
 
 _TOGETHER = 1_000
-"""Keys that are looked at together, if nobody can see when: a return for each access costs more than the look."""
+"""Keys that are checked together, if no one can notice when: a call for each access costs more than the check."""
 
 
 class IncrementalCleanup:
-    """Looks at the keys of a state in turn: removes what expired, and writes the time of what has none.
+    """Checks the keys of a state in turn: removes expired values, and sets the last access of values that have none.
 
-    What it does is in the log. Which keys it has seen is not: another worker begins again. Within an epoch time stands
-    still, so at most one round begins at a time. No round begins while nothing can have expired of what the last one
-    left or what was loaded since.
+    What it does is in the log. Which keys it has checked is not: another worker begins again. At most one round begins
+    per time, and the processing time does not change within an epoch. No round begins while nothing can have expired of
+    what the last round left or what was loaded since.
 
     Args:
         table: Of stamped values.
-        rules: When they expire. Where expired values may be read, each access looks at its keys at once, as in Flink.
-        size: How many keys to look at per access.
+        rules: When they expire. Where expired values may be read, each access checks its keys at once, as in Flink.
+        size: How many keys to check per access.
     """
 
     def __init__(self, table: StampedTable, rules: TtlRules, size: int) -> None:
@@ -32,13 +32,13 @@ class IncrementalCleanup:
         self._owed = 0
 
     def accessed(self, keys: int = 1) -> None:
-        """Owes a look at the next keys, `size` of them for each key that was accessed."""
+        """Makes `size` more keys due for a check, for each key that was accessed."""
         self._owed += self._size * keys
         if self._owed >= self._together:
             self.run()
 
     def run(self) -> None:
-        """Looks at as many keys as are owed; called at the end of every epoch, too."""
+        """Checks the keys that are due; called at the end of every epoch, too."""
         if self._oldest == math.inf:  # the state's first epoch: what was not loaded is written from now on
             self._oldest = self._from_now_on()
         owed, self._owed = self._owed, 0
@@ -49,11 +49,11 @@ class IncrementalCleanup:
             owed -= looked
 
     def expect_old(self) -> None:
-        """Says that there may be older values than the last round left: what it removed was lost."""
+        """Expects values older than those that the last round left: its removals were lost."""
         self._oldest = -math.inf
 
     def _look(self, most: int) -> int:
-        """Looks at the next keys of this round, or the first ones of another; returns at how many."""
+        """Checks the next keys of this round, or the first keys of another round; returns how many it checked."""
         expiry, seen = self._rules.expiry(), self._rules.first_seen()
         looked, oldest = self._table.clean_next(most, expiry, seen)
         if not looked and self._begins():
@@ -63,7 +63,7 @@ class IncrementalCleanup:
         return looked
 
     def _begins(self) -> bool:
-        """Says whether a round may begin, which then has begun."""
+        """Returns whether a round may begin; if so, it has begun."""
         now = self._rules.now()
         if now is None or now == self._began or min(self._oldest, self._table.oldest) > self._rules.expiry():
             return False
@@ -73,7 +73,7 @@ class IncrementalCleanup:
         return True
 
     def _from_now_on(self) -> float:
-        """The earliest last access of what will be written."""
+        """Returns the earliest last access of what will be written."""
         now = self._rules.now()
         return -math.inf if now is None or not self._rules.stamps_grow else now
 

@@ -1,4 +1,4 @@
-"""When values with a time to live have expired, in both times. The clock is injected."""
+"""Decides when values with a time to live have expired, by processing time or event time. The clock is injected."""
 
 import math
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from state_engine.log.records import StateTtl
 
 
 class TtlRules(ABC):
-    """When a value has expired, and what a touch makes its last access.
+    """Decides when a value has expired, and which last access a touch sets.
 
     Args:
         ttl: The settings.
@@ -26,7 +26,7 @@ class TtlRules(ABC):
     __slots__ = ("milliseconds", "renewed_by_reads", "returns_expired", "time")
 
     stamps_grow = False
-    """Whether no touch is ever stamped earlier than one before it."""
+    """Whether no touch ever gets an earlier stamp than a touch before it."""
 
     def __init__(self, ttl: StateTtl, time: OperatorTime) -> None:
         self.time = time
@@ -36,19 +36,19 @@ class TtlRules(ABC):
 
     @abstractmethod
     def now(self) -> int | None:
-        """The time by which values expire; None where there is none."""
+        """The time by which values expire; None if there is none."""
 
     @abstractmethod
     def stamp(self) -> int | None:
-        """What a write makes the last access; None (unknown) where there is no time."""
+        """The last access that a write sets; None (unknown) if there is no time."""
 
     def expiry(self) -> float:
-        """The latest last access of a value that has expired by now; minus infinity where there is no time."""
+        """The latest last access of a value that has expired by now; minus infinity if there is no time."""
         now = self.now()
         return -math.inf if now is None else now - self.milliseconds
 
     def expired(self, at: int | None) -> bool:
-        """Says whether a value that was touched then has expired. What nobody knows has not."""
+        """Returns whether a value that was last touched at a time has expired. One of unknown time has not."""
         return at is not None and at <= self.expiry()
 
     def after_read(self, at: int | None) -> int | None:
@@ -62,13 +62,13 @@ class TtlRules(ABC):
         return at if stamp is None or stamp <= at else stamp
 
     def first_seen(self) -> int | None:
-        """What the last access of a value of unknown time becomes: a whole TTL has to pass from now on."""
-        known = [time for time in (self.stamp(), self.now()) if time is not None]
-        return max(known, default=None)
+        """The last access that a value of unknown time gets: a whole TTL has to pass from now on."""
+        times = [time for time in (self.stamp(), self.now()) if time is not None]
+        return max(times, default=None)
 
 
 class ProcessingTimeRules(TtlRules):
-    """Values expire by the epoch's processing time. Asked for every record: as short as can be."""
+    """Values expire by the epoch's processing time. Called for every record, so as short as possible."""
 
     __slots__ = ()
 
@@ -85,15 +85,15 @@ class ProcessingTimeRules(TtlRules):
 
 
 class EventTimeRules(TtlRules):
-    """Values expire by the watermark, and are touched at the time of the record at hand."""
+    """Values expire by the watermark, and are touched at the time of the current record."""
 
     __slots__ = ()
 
     def now(self) -> int | None:
-        """The watermark. The end of the input is no time.
+        """The watermark. The end of the input does not count as a time.
 
-        In an event-time timer it is the timer's own: how far the watermark has jumped over it depends on how the input
-        is cut.
+        In an event-time timer it is the time of the timer. How far the watermark has jumped past the timer depends on
+        how the input is cut.
         """
         time = self.time
         if time.firing is TimeDomain.EVENT_TIME:
@@ -101,21 +101,21 @@ class EventTimeRules(TtlRules):
         return None if time.watermark in (NO_WATERMARK, MAX_WATERMARK) else time.watermark
 
     def stamp(self) -> int | None:
-        """The time of the record or event-time timer at hand, else the watermark."""
+        """The time of the current record or event-time timer, else the watermark."""
         time = self.time
-        beside = time.timestamp is None or time.firing is TimeDomain.PROCESSING_TIME
-        return self.now() if beside else time.timestamp
+        is_timeless = time.timestamp is None or time.firing is TimeDomain.PROCESSING_TIME
+        return self.now() if is_timeless else time.timestamp
 
 
 _SHARE = 4
-"""A list is written anew when at least one in so many of its elements has expired."""
+"""A list is written anew when at least one in this many of its elements has expired."""
 
 
 def is_worth_it(expired: Any, elements: Any) -> Any:
     """Returns whether a list is to be written anew without what has expired; of one list, or of many as arrays.
 
-    An element can be taken out of a list only so. Lists to which elements are always added have always some that have
-    expired: with this the log gets at most three rows for each of these.
+    This is the only way to remove an element from a list. A list to which elements are always added always has some
+    that have expired: with this rule the log gets at most three rows for each expired element.
 
     Args:
         expired: How many elements have expired.

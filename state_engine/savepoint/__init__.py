@@ -15,9 +15,10 @@ from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
 from state_engine.savepoint.holding import kept_for_start
 from state_engine.savepoint.key_groups import restore_key_groups
+from state_engine.savepoint.request import SavepointKind, SavepointRequest
 from state_engine.savepoint.retain import Retained, retain
-from state_engine.savepoint.stop import SavepointRequest, stop_with_savepoint
-from state_engine.savepoint.trigger import SavepointKind, trigger_savepoint
+from state_engine.savepoint.stop import stop_with_savepoint
+from state_engine.savepoint.trigger import take_savepoint, trigger_savepoint
 from state_engine.savepoint.validate import Finding, ValidationReport, validate_savepoint
 from state_engine.savepoint.writers import ProcessWriter, RangeWriter
 
@@ -46,6 +47,7 @@ __all__ = [
     "restore_key_groups",
     "retain",
     "stop_with_savepoint",
+    "take_savepoint",
     "trigger_savepoint",
     "validate_savepoint",
     "verify_handles",

@@ -1,8 +1,9 @@
 """Stops a job with a savepoint, in an order in which a savepoint that fails leaves the job running."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TypeVar
 
+from state_engine.savepoint.request import SavepointRequest
 from state_engine.storage.open import open_root
 
 BEFORE_DRAIN = "before drain"
@@ -11,26 +12,8 @@ BEFORE_DRAIN = "before drain"
 Taken = TypeVar("Taken")
 
 
-class SavepointRequest(NamedTuple):
-    """The savepoint to take: its kind, its directory, its label and note. Without `epoch`: of the newest sealed one.
-
-    `trigger` names who requested the savepoint. If it is empty, `arguments` names who carries out the request instead.
-    """
-
-    kind: Literal["native", "canonical"] = "native"
-    directory: str | None = None
-    label: str = ""
-    note: str = ""
-    epoch: int | None = None
-    trigger: str = ""
-
-    def arguments(self, carried_out_by: str) -> dict[str, Any]:
-        """Returns the arguments of `trigger_savepoint`."""
-        return {**self._asdict(), "trigger": self.trigger or carried_out_by}
-
-
 def stop_with_savepoint(
-    stop: Callable[..., None], take: Callable[[SavepointRequest], Taken], wanted: SavepointRequest, *, drain: bool
+    stop: Callable[..., None], take: Callable[[SavepointRequest], Taken], request: SavepointRequest, *, drain: bool
 ) -> Taken:
     """Takes a savepoint of the last epoch of a job, and stops the job.
 
@@ -41,7 +24,7 @@ def stop_with_savepoint(
     Args:
         stop: Stops the job: `JobClient.stop`, which calls its `before` while no epoch can begin.
         take: Takes a savepoint.
-        wanted: The requested savepoint.
+        request: The requested savepoint.
         drain: End the input first.
 
     Returns:
@@ -53,16 +36,16 @@ def stop_with_savepoint(
     """
     taken: list[Taken] = []
     if not drain:
-        stop(before=lambda: taken.append(take(wanted)))
+        stop(before=lambda: taken.append(take(request)))
         return taken[0]
-    stop(drain=True, before=lambda: _before_drain(take, wanted))
-    return take(wanted)
+    stop(drain=True, before=lambda: _before_drain(take, request))
+    return take(request)
 
 
-def _before_drain(take: Callable[[SavepointRequest], object], wanted: SavepointRequest) -> None:
-    if wanted.directory is not None:
-        open_root(wanted.directory).check_writable()
+def _before_drain(take: Callable[[SavepointRequest], object], request: SavepointRequest) -> None:
+    if request.directory is not None:
+        open_root(request.directory).check_writable()
     take(SavepointRequest(label=BEFORE_DRAIN))
 
 
-__all__ = ["BEFORE_DRAIN", "SavepointRequest", "stop_with_savepoint"]
+__all__ = ["BEFORE_DRAIN", "stop_with_savepoint"]

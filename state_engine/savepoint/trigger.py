@@ -1,6 +1,6 @@
 """Takes a savepoint of either kind of a running, stopped or dead job, at its newest or an earlier epoch."""
 
-from typing import Literal, overload
+from typing import Literal, Unpack, get_args, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from state_engine.savepoint.native import (
     sealed_epoch,
     write_pin,
 )
+from state_engine.savepoint.request import SavepointKind, SavepointOptions, SavepointRequest
 from state_engine.savepoint.writers import RangeWriter
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.open import open_root, open_storage
@@ -35,7 +36,6 @@ _NOTE = (
     "This is a native savepoint: its files are those of the job, under `root`. It cannot be moved or copied; take a "
     "canonical savepoint for that."
 )
-SavepointKind = Literal["native", "canonical"]
 
 
 @overload
@@ -44,13 +44,10 @@ def trigger_savepoint(
     job: str,
     *,
     kind: Literal["native"] = "native",
-    directory: str | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
-    epoch: int | None = None,
-    label: str = "",
-    note: str = "",
-    trigger: str = "user",
+    writer: RangeWriter | None = None,
+    **options: Unpack[SavepointOptions],
 ) -> Pin: ...
 @overload
 def trigger_savepoint(
@@ -58,42 +55,32 @@ def trigger_savepoint(
     job: str,
     *,
     kind: Literal["canonical"],
-    directory: str | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
-    epoch: int | None = None,
-    label: str = "",
-    note: str = "",
-    trigger: str = "user",
     writer: RangeWriter | None = None,
+    **options: Unpack[SavepointOptions],
 ) -> CanonicalSavepoint: ...
-@overload
-def trigger_savepoint(
-    root: str,
-    job: str,
-    *,
-    kind: SavepointKind,
-    directory: str | None = None,
-    clock: Clock | None = None,
-    ids: Ids | None = None,
-    epoch: int | None = None,
-    label: str = "",
-    note: str = "",
-    trigger: str = "user",
-    writer: RangeWriter | None = None,
-) -> Savepoint: ...
 def trigger_savepoint(
     root: str,
     job: str,
     *,
     kind: SavepointKind = "native",
-    directory: str | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
-    epoch: int | None = None,
-    label: str = "",
-    note: str = "",
-    trigger: str = "user",
+    writer: RangeWriter | None = None,
+    **options: Unpack[SavepointOptions],
+) -> Savepoint:
+    """Takes a savepoint, as `take_savepoint` does; `kind` and `options` are the fields of the `SavepointRequest`."""
+    return take_savepoint(root, job, SavepointRequest(kind, **options), clock=clock, ids=ids, writer=writer)
+
+
+def take_savepoint(
+    root: str,
+    job: str,
+    request: SavepointRequest,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
     writer: RangeWriter | None = None,
 ) -> Savepoint:
     """Takes a savepoint of a running, stopped or dead job.
@@ -101,16 +88,9 @@ def trigger_savepoint(
     Args:
         root: Of the storage.
         job: Name of the job.
-        kind: `native` pins the epoch's files, whatever their size; `canonical` writes the state out, as tables that can
-            be moved and copied.
-        directory: A path or address below which it gets a folder named by its id; by default it goes below the job's
-            root. Of a native savepoint only a `_metadata` file is put there, which names the job and the root.
+        request: Which savepoint. Without a `trigger` it counts as requested by `user`.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        epoch: A sealed epoch of the current lineage; the newest one by default.
-        label: A short name for people.
-        note: Anything worth knowing.
-        trigger: Who requested it: `user`, or the name of a schedule or sensor.
         writer: Folds a canonical one: in this process by default; `state_engine.spark.SparkWriter` is for states that
             are too large for it. The tables are the same.
 
@@ -118,6 +98,7 @@ def trigger_savepoint(
         The savepoint, verified, and listed in `_checkpoints`.
 
     Raises:
+        JobDefinitionError: There is no such kind.
         UnsupportedAddressError: The directory's address would be read as another place than it seems to name.
         NothingToRestoreError: The job never sealed an epoch, or not this one.
         CorruptionError: A file that a restore would need is gone or damaged; no savepoint is left.
@@ -127,19 +108,26 @@ def trigger_savepoint(
             that job's retention does not read this job's pins. Or the savepoint is complete, but it is not known
             whether it is listed.
     """
-    if kind not in ("native", "canonical"):
-        raise JobDefinitionError(f"There is no kind {kind!r} of savepoints.", action="Use native or canonical.")
-    directory = _absolute(directory) if directory is not None else None
+    if request.kind not in get_args(SavepointKind):
+        raise JobDefinitionError(f"There is no kind {request.kind!r} of savepoints.", action="Use native or canonical.")
+    request = request.taken_by("user")
+    directory = _absolute(request.directory) if request.directory is not None else None
     clock, ids = clock or SystemClock(), ids or RandomIds()
     storage = open_storage(root, job)
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
     began = clock.now_ms()
-    head = sealed_epoch(log, job, epoch)
+    head = sealed_epoch(log, job, request.epoch)
     rows = CheckpointTable(storage, open_tables(storage))
     behind = behind_newest_base(storage, log, rows, head)
-    draft = replace(draft_pin(storage, head, behind), created_at=began, trigger=trigger, label=label, note=note)
+    draft = replace(
+        draft_pin(storage, head, behind),
+        created_at=began,
+        trigger=request.trigger,
+        label=request.label,
+        note=request.note,
+    )
     taken: Savepoint
-    if kind == "native":
+    if request.kind == "native":
         check_independent(behind, head.manifest)
         taken = _native(root, storage, ids, draft, head, directory, log)
     else:
@@ -264,4 +252,4 @@ def _states(savepoint: CanonicalSavepoint) -> tuple[StateRow, ...]:
     )
 
 
-__all__ = ["SavepointKind", "trigger_savepoint"]
+__all__ = ["take_savepoint", "trigger_savepoint"]

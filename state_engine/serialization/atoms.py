@@ -1,6 +1,6 @@
-"""Values of types without parts: which Python classes are taken for them, and the plain value that each stands for.
+"""Values of types without parts: which Python classes are accepted for them, and the plain value of each.
 
-Also the error for what is not of its type, at any level.
+Also the error for a value that is not of its type, at any level.
 """
 
 import datetime
@@ -26,11 +26,11 @@ ACCEPTED: dict[str, frozenset[type]] = {
     "timestamp_ntz": frozenset({datetime.datetime}),
     "decimal": frozenset({decimal.Decimal, int}),
 }
-"""The classes that are taken for each type."""
+"""The classes that are accepted for each type."""
 
 
 class MisfitError(Exception):
-    """A value is not of a type; the text says why where there is more to say."""
+    """A value is not of a type; the text has the reason, if there is one to add."""
 
 
 class ValueTypeError(Exception):
@@ -48,23 +48,23 @@ class ValueTypeError(Exception):
         self.path = path
 
     def inside(self, part: str, index: int) -> "ValueTypeError":
-        """Returns this error as that of the value which holds the wrong one: its index, and the way down to it."""
+        """Returns this error as that of the enclosing value: with its index, and the path down to the wrong value."""
         self.index = index
         self.path = f"{part}.{self.path}" if self.path else part
         return self
 
 
 def plain_atom(given: Any, accepted: frozenset[type]) -> Any:
-    """Returns what a value stands for: an object of a class that is accepted itself.
+    """Returns the plain form of a value: an object of an accepted class itself.
 
-    NumPy's scalars and subclasses (an IntEnum, a pandas Timestamp) are taken for what they are; bool is no int.
+    NumPy's scalars and instances of subclasses (an IntEnum, a pandas Timestamp) are converted; a bool is no int.
 
     Args:
-        given: The value; None stands for itself.
+        given: The value; None is returned as it is.
         accepted: The classes of its type.
 
     Raises:
-        MisfitError: It is none of them.
+        MisfitError: The value is of none of these classes.
     """
     value = given
     if isinstance(given, np.generic) and (type(given) is not np.bool_ or bool in accepted):

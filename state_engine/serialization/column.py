@@ -1,4 +1,4 @@
-"""The base of all durable records, and a column as they spell it."""
+"""The base of all durable records, and a column as they store it."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all durable records: immutable, and a field that we do not know is an error."""
+    """Base of all durable records: immutable, and an unknown field is an error."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # msgspec's own gives the fields by position, which fields by keyword only do not take
+        # msgspec's own method passes the fields by position, which keyword-only fields do not accept
         return _rebuild, (type(self), msgspec.structs.asdict(self))
 
 

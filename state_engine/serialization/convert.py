@@ -1,8 +1,8 @@
-"""Columns between Arrow and Python, column by column: this is on the path of every record.
+"""Converts between Arrow and Python, column by column: every record passes through this code.
 
-`reader(type)` gives a function from an Arrow array to a list of Python values, `writer(type)` one from a list back.
-Writers are strict: Arrow alone would cut 1.5 to 1. What is fast here was measured (timestamps through NumPy instead of
-`to_pylist`: 27 against 1,322 ns a value; structs column-wise: 250 against 497).
+`reader(type)` returns a function from an Arrow array to a list of Python values, `writer(type)` one from a list to an
+array. Writers are strict: Arrow alone would cut 1.5 to 1. The fast ways were measured (timestamps through NumPy instead
+of `to_pylist`: 27 instead of 1,322 ns a value; structs by column: 250 instead of 497).
 """
 
 import math
@@ -47,7 +47,7 @@ _NONE = type(None)
 
 
 def reader(type_info: TypeInformation) -> Reader:
-    """Returns the function that makes Python values of an Arrow array (or chunked array) of this type.
+    """Returns the function that converts an Arrow array (or chunked array) of this type to Python values.
 
     It is made anew each time: types that are equal because they are stored alike may have different carriers.
     """
@@ -68,7 +68,7 @@ def reader(type_info: TypeInformation) -> Reader:
 
 
 def key_reader(type_info: TypeInformation) -> Reader:
-    """Returns a reader of keys: as `reader`, and a dict finds what it gives."""
+    """Returns a reader of keys: does the same as `reader`, and a dict finds the keys that it returns."""
     read, rule = reader(type_info), rule_of(type_info)
     if rule is None or not holds_floats(type_info):  # columns have no decimals that are no numbers
         return read
@@ -97,7 +97,7 @@ _TIME_READERS: dict[str, Reader] = {
 
 
 def field_readers(struct: StructType) -> list[Reader]:
-    """Returns the reader of each field, which says its name of what it refuses."""
+    """Returns the reader of each field, which names the field in its errors."""
     return [
         _naming(n, reader(t)) if holds_times(t) else reader(t) for n, t in zip(struct.names, struct.types, strict=True)
     ]
@@ -163,7 +163,7 @@ def _struct_reader(struct: StructType) -> Reader:
 
 @lru_cache(maxsize=4096)
 def writer(type_info: TypeInformation) -> Writer:
-    """Returns the function that makes an Arrow array of a list of Python values, None being null.
+    """Returns the function that converts a list of Python values to an Arrow array; None is null.
 
     The function raises `ValueTypeError` for the first value that does not fit.
     """
@@ -194,7 +194,7 @@ _PLAIN: dict[str, tuple[type, Any]] = {
     "bigint": (int, np.int64),
     "double": (float, np.float64),
 }
-"""Columns of nothing but these Python values are read by NumPy."""
+"""Columns of only these Python values are read by NumPy."""
 
 
 def _atom_writer(accepted: frozenset[type], arrow: Any, declared: str, check: Check | None = None) -> Writer:
@@ -222,27 +222,27 @@ _ZONE = attrgetter("tzinfo")
 
 
 def _check_aware(values: Sequence[Any], array: Any) -> None:
-    """Arrow would take a naive datetime for UTC, Spark for the session's time zone."""
+    """Refuses naive datetimes: Arrow would read them as UTC, Spark in the session's time zone."""
     if None in map(_ZONE, filter(None, values)):
         index = next(i for i, v in enumerate(values) if v is not None and v.tzinfo is None)
         raise ValueTypeError(
             index, values[index], "timestamp", why=": it has no time zone; give it tzinfo=timezone.utc"
         )
-    if (found := outside(array)) is not None:
+    if (misfit := outside(array)) is not None:
         raise ValueTypeError(
-            found[0], values[found[0]], "timestamp", why=f": in UTC it is {found[1]}, which Python has not"
+            misfit[0], values[misfit[0]], "timestamp", why=f": in UTC it is {misfit[1]}, which Python cannot represent"
         )
 
 
 def _check_naive(values: Sequence[Any], array: Any) -> None:
-    """Arrow would take the time zone away."""
+    """Refuses datetimes with a time zone: Arrow would drop the time zone."""
     if any(map(_ZONE, filter(None, values))):
         index = next(i for i, v in enumerate(values) if v is not None and v.tzinfo is not None)
         raise ValueTypeError(index, values[index], "timestamp_ntz", why=": it has a time zone; declare timestamp")
 
 
 def _check_finite(values: Sequence[Any], array: Any) -> None:
-    """Arrow would make infinity of what 32 bits cannot hold."""
+    """Refuses numbers that 32 bits cannot hold: Arrow would make infinity of them."""
     for index in np.flatnonzero(np.isinf(array.to_numpy(zero_copy_only=False))).tolist():
         if not math.isinf(values[index]):
             raise ValueTypeError(index, values[index], "float", why=": it is out of range")

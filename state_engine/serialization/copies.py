@@ -1,8 +1,8 @@
-"""Copies of what can change, whatever its type: its author may change an object after handing it over.
+"""Copies values that can change, whatever their type: a function may change an object after handing it over.
 
-What a function yields waits for the end of the batch, and what a chained function gets is the object of the one
-upstream of it. `mutability.py` copies what goes into a state, whose type is declared; here nothing is converted, and
-what does not fit its declared type is left for the writer to refuse.
+What a function yields waits for the end of the batch, and a chained function gets the objects of the function upstream
+of it. `mutability.py` copies values that go into a state, by the declared type of the state. Here nothing is converted:
+the writer refuses what does not fit its declared type.
 """
 
 import copy
@@ -29,14 +29,14 @@ _are_atoms = _ATOMS.issuperset
 
 
 def copied(value: Any, other: Copy | None = None) -> Any:
-    """Returns a value that its author can change no more: itself where nobody could, else a copy of the same class.
+    """Returns a value that its author cannot change any more: itself if nothing can change it, else a copy.
 
-    Rows, tuples, lists, maps, dataclasses, NumPy's arrays and what else Python collects values in are copied at each
-    level, tuples and rows of atoms are not.
+    A copy is of the same class. Rows, tuples, lists, maps, dataclasses, NumPy arrays and Python's other collections are
+    copied at each level. Tuples and rows of atoms are not copied.
 
     Args:
         value: Anything.
-        other: What becomes of objects of other classes; nothing by default.
+        other: Copies objects of other classes; by default they are returned as they are.
     """
     kind = type(value)
     if kind in _ATOMS:
@@ -50,7 +50,7 @@ def copied(value: Any, other: Copy | None = None) -> Any:
     if isinstance(value, InputRow):
         parts = value.as_tuple()
         return value if _are_atoms(map(type, parts)) else kind(*[copied(part, other) for part in parts])
-    if isinstance(value, tuple) and _are_atoms(map(type, value)):  # of a class with names
+    if isinstance(value, tuple) and _are_atoms(map(type, value)):  # of a class with field names
         return value
     if kind is Row:
         return Row(*[copied(part, other) for part in value])
@@ -66,12 +66,12 @@ def copied(value: Any, other: Copy | None = None) -> Any:
 
 
 def _copied_fields(value: Any, other: Copy | None) -> Any:
-    made = copy.copy(value)
+    clone = copy.copy(value)
     for field in dataclasses.fields(value):
         part = getattr(value, field.name)
         if type(part) not in _ATOMS:
-            object.__setattr__(made, field.name, copied(part, other))  # it may be frozen
-    return made
+            object.__setattr__(clone, field.name, copied(part, other))  # it may be frozen
+    return clone
 
 
 Take = Callable[[Iterable[Any]], None]
@@ -79,15 +79,15 @@ Take = Callable[[Iterable[Any]], None]
 
 
 class RowCopies:
-    """How an operator takes its function's rows. Tuples of atoms cost next to nothing.
+    """Copies the rows of a function for its operator. Tuples of atoms cost next to nothing.
 
     Args:
         output: Columns of its main output.
-        side_outputs: Columns of those that somebody reads, by tag id.
-        reuses: Whether the rows themselves are taken, whatever becomes of them.
+        side_outputs: Columns of the side outputs that are read, by tag id.
+        reuses: Whether the rows themselves are taken, even if they are changed later.
 
     Attributes:
-        takes_tuples: Whether tuples that nobody holds may be taken as they are.
+        takes_tuples: Whether tuples that no other code holds may be taken as they are.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class RowCopies:
         self.takes_tuples = reuses or (self._of_atoms and not self._tagged)
 
     def into(self, rows: list[Any]) -> Take:
-        """Returns what puts rows behind a list, as they are when it is called."""
+        """Returns a function that appends rows to a list, as the rows are when it is called."""
         append, other = rows.append, self._other
         if self._reuses:
             return lambda given: rows.extend(_entire(given))

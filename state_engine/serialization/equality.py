@@ -1,10 +1,10 @@
-"""When two keys are one, by their type: user keys of map state and of broadcast state, and keys read from the log.
+"""Decides when two keys are equal, by type: user keys of map state and broadcast state, and keys read from the log.
 
-The rule is SQL's: null equals null, NaN equals NaN, -0.0 equals 0.0, rows are equal field by field. Python's dicts have
-it too, but for NaN; so a key goes through `key_conformer` before it is looked up, and then a dict finds it. Types
-without floating-point numbers and decimals need nothing more than `conformer`, and nearly all their keys not even that.
+The rule is SQL's: null equals null, NaN equals NaN, -0.0 equals 0.0, rows are equal field by field. Python's dicts
+follow it too, except for NaN. So a key goes through `key_conformer` before it is looked up, and then a dict finds it.
+Types without floating-point numbers and decimals need only `conformer`, and nearly all their keys not even that.
 
-Equal keys may be spelled differently: 0.0 and -0.0, also inside of a row. An entry keeps the spelling with which it was
+Equal keys may have different spellings: 0.0 and -0.0, also inside a row. An entry keeps the spelling with which it was
 put first, until it is removed, cleared or expired. NaN has one spelling.
 """
 
@@ -30,21 +30,21 @@ def holds_floats(type_info: TypeInformation) -> bool:
 
 
 def spells(type_info: TypeInformation) -> Callable[[Any], bool] | None:
-    """Returns what says of a key whether an equal one may be spelled differently; None where none is."""
+    """Returns a function that returns whether an equal of a key may have another spelling; None if no key has one."""
     if not holds_floats(type_info):
         return None
     return not_ if isinstance(type_info, AtomicType) else lambda _: True
 
 
 def spelling_in(entries: Mapping[Any, Any], key: Any) -> Any:
-    """Returns a key as a dict spells it; as it is given where the dict does not have it."""
+    """Returns a key as a dict spells it; as given if the dict does not have it."""
     probe = _Probe(key)
     entries.get(probe)
     return probe.spelling
 
 
 class _Probe:
-    """Stands for a key in a look-up, to learn which key of the dict it meets."""
+    """Replaces a key in a look-up, to find out which key of the dict is equal to it."""
 
     __slots__ = ("_key", "spelling")
 
@@ -62,7 +62,7 @@ class _Probe:
 
 
 def rule_of(type_info: TypeInformation) -> Rule | None:
-    """Returns what makes one key of all that are equal by the rule, as a dict finds them; None where they are that."""
+    """Returns a function that makes keys that are equal by the rule equal for a dict, too; None if they already are."""
     match type_info:
         case AtomicType() if holds_floats(type_info):
             return one_float
@@ -78,7 +78,7 @@ def _decimal_rule(declared: str) -> Rule:
         if not isinstance(key, Decimal):
             return key
         if not key.is_finite():
-            raise ValueTypeError(0, key, declared, why=": it is no number, so nothing is found by it")
+            raise ValueTypeError(0, key, declared, why=": it is no finite number, so nothing is found by it")
         return key or key.copy_abs()  # the log has no negative zero
 
     return one_decimal

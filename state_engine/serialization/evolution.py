@@ -1,4 +1,4 @@
-"""How a type may change, and what that does to a column: Arrow in, Arrow out, no Python per value.
+"""How a type may change, and how a column is converted then: from Arrow to Arrow, without Python per value.
 
 | from | to |
 |---|---|
@@ -8,10 +8,10 @@
 | float | double |
 | decimal | decimal with as many digits or more on both sides of the point |
 | date | timestamp_ntz, at midnight |
-| array, map | the same of a type that its elements, or values, may change to |
-| struct | fields added, left out, reordered, renamed by an alias, changed by these rules; one at least stays |
+| array, map | the same, with elements, or values, changed by these rules |
+| struct | fields added, left out, reordered, renamed by an alias, changed by these rules; at least one stays |
 
-Everything else is refused: what could lose a digit, what needs a time zone, a map's keys.
+Everything else is refused: changes that could lose a digit or need a time zone, and changes of a map's keys.
 """
 
 import io
@@ -53,8 +53,8 @@ class IncompatibleTypesError(Exception):
 
     Attributes:
         path: The field, empty for the value itself.
-        old: What it was.
-        new: What it is.
+        old: The old type.
+        new: The new type.
         why: The reason, empty if there is simply no rule.
     """
 
@@ -71,8 +71,8 @@ class Conversion(NamedTuple):
 
     Attributes:
         convert: From an Arrow array to an Arrow array; nulls stay nulls.
-        renamed: Fields by path, with the names that they had; those for which an alias was needed.
-        defaults: Values of added fields by path; those that were declared.
+        renamed: The former names of fields by path, if an alias was needed to find the field.
+        defaults: Values of added fields by path, if they were declared.
         dropped: Fields of the old type that the new one does not have, by path.
     """
 
@@ -88,16 +88,16 @@ def conversion(
     aliases: Mapping[str, tuple[str, ...]] | None = None,
     defaults: Mapping[str, bytes] | None = None,
 ) -> Conversion:
-    """Returns the way from one type to another.
+    """Returns the conversion from one type to another.
 
     Args:
-        old: The type of the values that are there.
-        new: The type that they shall have.
+        old: The type of the existing values.
+        new: The type that they get.
         aliases: Former names of fields of `new`, by path.
-        defaults: What `encode_default` made of the values of added fields, by path.
+        defaults: Values of added fields, encoded by `encode_default`, by path.
 
     Raises:
-        IncompatibleTypesError: There is none.
+        IncompatibleTypesError: No conversion exists.
     """
     planner = _Planner(aliases or {}, defaults or {})
     return Conversion(planner.plan(old, new, ""), planner.renamed, planner.used, tuple(planner.dropped))
@@ -105,12 +105,12 @@ def conversion(
 
 @lru_cache(maxsize=1024)
 def conversion_of_ddl(old: str, new: str, aliases: Paths, defaults: Defaults) -> Convert:
-    """Returns `conversion(…).convert` for types in DDL, kept for the next time."""
+    """Returns `conversion(…).convert` for types in DDL, and caches it."""
     return conversion(parse_ddl(old), parse_ddl(new), dict(aliases), dict(defaults)).convert
 
 
 def encode_default(type_info: TypeInformation, value: Any) -> bytes:
-    """Returns one value as an Arrow IPC stream of one row: what a manifest keeps.
+    """Returns one value as an Arrow IPC stream of one row, as a manifest stores it.
 
     Raises:
         ValueTypeError: The value does not fit the type.
@@ -123,7 +123,7 @@ def encode_default(type_info: TypeInformation, value: Any) -> bytes:
 
 
 class _Planner:
-    """Builds a conversion from the outside in; notes which aliases and defaults it used, and what it left."""
+    """Builds a conversion from the outside in; records which aliases and defaults it used, and what it dropped."""
 
     def __init__(self, aliases: Mapping[str, tuple[str, ...]], defaults: Mapping[str, bytes]) -> None:
         self._aliases = aliases
@@ -152,9 +152,9 @@ class _Planner:
     def _struct(self, old: StructType, new: StructType, path: str) -> Convert:
         places = self._places(old, new, path)
         if all(place is None for place in places):
-            raise IncompatibleTypesError(path, old, new, "no field of the old one is left")
-        left = [name for place, name in enumerate(old.names) if place not in places]
-        self.dropped.extend(join_path(path, quote(name)) for name in left)
+            raise IncompatibleTypesError(path, old, new, "no field of the old type is left")
+        dropped = [name for place, name in enumerate(old.names) if place not in places]
+        self.dropped.extend(join_path(path, quote(name)) for name in dropped)
         parts: list[Convert] = []
         for name, kind, place in zip(new.names, new.types, places, strict=True):
             here = join_path(path, quote(name))
@@ -168,7 +168,7 @@ class _Planner:
         return _structs(parts, to_arrow(new))
 
     def _places(self, old: StructType, new: StructType, path: str) -> list[int | None]:
-        """Where each new field is among the old ones: by its name, then by name without case, then by an alias."""
+        """Returns the place of each new field among the old ones: by name, then by name without case, then by alias."""
         exact = {name: place for place, name in enumerate(old.names)}
         folded = {name.lower(): place for place, name in enumerate(old.names)}
         places = [exact.get(name, folded.get(name.lower())) for name in new.names]
@@ -177,20 +177,20 @@ class _Planner:
             if places[index] is not None:
                 continue
             here = join_path(path, quote(name))
-            known = [folded[a.lower()] for a in self._aliases.get(here, ()) if a.lower() in folded]
-            found = list(dict.fromkeys(place for place in known if place not in taken))
-            if len(found) > 1:
-                both = " and ".join(old.names[place] for place in found)
-                raise IncompatibleTypesError(path, old, new, f"{name} may be {both}, which are both there")
-            if found:
-                places[index] = found[0]
-                taken.add(found[0])
-                self.renamed[here] = old.names[found[0]]
+            candidates = [folded[a.lower()] for a in self._aliases.get(here, ()) if a.lower() in folded]
+            matches = list(dict.fromkeys(place for place in candidates if place not in taken))
+            if len(matches) > 1:
+                both = " and ".join(old.names[place] for place in matches)
+                raise IncompatibleTypesError(path, old, new, f"{name} may be {both}, which both exist")
+            if matches:
+                places[index] = matches[0]
+                taken.add(matches[0])
+                self.renamed[here] = old.names[matches[0]]
         return places
 
 
 def widens(old: TypeInformation, new: TypeInformation) -> bool:
-    """Says whether every value of one type without parts is a value of another."""
+    """Returns whether every value of one type without parts is a value of another."""
     match old, new:
         case AtomicType(a), AtomicType(b):
             return b in _WIDER.get(a, ())
@@ -244,7 +244,7 @@ def _maps(part: Convert, target: Any) -> Convert:
 
 
 def _spans(array: Any) -> tuple[Any, Any, tuple[int, int], Any]:
-    """Where the lists of an array lie: offsets from 0 on, the part of the elements that they use, which are null."""
+    """Returns an array of lists, its offsets from 0 on, the range of elements it uses, and which lists are null."""
     mask = None
     if array.null_count:
         mask = pc.is_null(array)

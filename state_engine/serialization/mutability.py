@@ -1,7 +1,7 @@
-"""How values cross the border of a state: as copies where they can change, and always as a load would give them.
+"""Converts values on their way into and out of a state: copies where they can change, always as a load returns them.
 
-A tuple put into a state of rows, a NumPy array put into a list: what an epoch reads back of its own writes must not
-differ from what the next one reads, or results would depend on where epochs are cut.
+Examples are a tuple put into a state of rows, and a NumPy array put into a list. What an epoch reads back of its own
+writes must not differ from what the next epoch reads: otherwise results would depend on where epochs are cut.
 """
 
 import copy
@@ -43,7 +43,7 @@ _NONE = type(None)
 
 
 def is_immutable(type_info: TypeInformation) -> bool:
-    """Says whether values that `conformer` let in cannot change once they were handed out."""
+    """Returns whether values that went through `conformer` cannot change after they were handed out."""
     match type_info:
         case AtomicType() | DecimalType():
             return True
@@ -53,31 +53,31 @@ def is_immutable(type_info: TypeInformation) -> bool:
 
 
 def finished_type(type_info: TypeInformation) -> type | None:
-    """Returns the class whose instances need no conforming; None where there is none.
+    """Returns the class with instances that need no conforming; None if the type has no such class.
 
-    Of nearly all values it is asked first, in place of a call of the conformer. Values of it, and None, are read back
-    from Arrow as they were written.
+    Nearly all values are first checked for this class, instead of a call of the conformer. Values of this class, and
+    None, are read back from Arrow as they were written.
     """
     return _FINISHED.get(type_info.name) if isinstance(type_info, AtomicType) else None
 
 
 def finished_key_type(type_info: TypeInformation) -> type | None:
-    """As `finished_type`, of keys of maps. Floats are none: NaN has to become the NaN that a dict finds."""
-    found = finished_type(type_info)
-    return None if found is float else found
+    """Like `finished_type`, for keys of maps. None for floats: NaN has to become the NaN that a dict finds."""
+    kind = finished_type(type_info)
+    return None if kind is float else kind
 
 
 def plain_type(type_info: TypeInformation) -> type | None:
-    """Returns the class whose values, once `conformer` let them in, are read back from Arrow as they were written."""
+    """Returns the class with values that, after `conformer`, are read back from Arrow as they were written."""
     return float if type_info == AtomicType("float") else finished_type(type_info)
 
 
 def still_conforming(type_info: TypeInformation) -> Callable[[Any], bool] | None:
-    """Returns what says whether a list or map of atoms that its owner changed in place needs no conforming.
+    """Returns a check of whether a list or map of atoms that its owner changed in place needs no conforming.
 
-    All parts of a short one are looked at, and the last ones of a long one: a list that grows must not cost more the
-    longer it is. (So a number of NumPy that is put into the middle of a long one becomes a plain one with the next
-    copy.) None where parts may need conforming whatever their class.
+    It checks all parts of a short one, and the last parts of a long one: a growing list must not cost more the longer
+    it is. (So a NumPy number that is put into the middle of a long one becomes a plain number with the next copy.)
+    Returns None if parts may need conforming whatever their class.
     """
     match type_info:
         case ListType(element) if (kind := finished_type(element)) is not None:
@@ -97,15 +97,15 @@ _LOOKED_AT = 64
 
 
 def copier(type_info: TypeInformation) -> Conform | None:
-    """Returns what copies a value before it is handed out, or None where that is not needed."""
+    """Returns a function that copies a value before it is handed out, or None if that is not needed."""
     return None if is_immutable(type_info) else conformer(type_info)
 
 
 def conformer(type_info: TypeInformation) -> Conform:
-    """Returns what makes a value that an author put the object that a load would give, sharing nothing that can change.
+    """Returns a function that makes a value of an author the object that a load would return.
 
-    A value that does not fit its type is copied as it is: the writer refuses it by name when the epoch ends. Values of
-    `finished_type` need not go through it.
+    The object shares nothing that can change with the value. A value that does not fit its type is copied as it is: the
+    writer refuses it by name when the epoch ends. Values of `finished_type` need not go through this function.
     """
     match type_info:
         case AtomicType(name):
@@ -166,7 +166,7 @@ def _conform_double(value: Any) -> Any:
 
 
 def _conform_float(value: Any) -> Any:
-    """Rounds to 32 bits; what they cannot hold is left for the writer to refuse."""
+    """Rounds to 32 bits; leaves numbers that 32 bits cannot hold for the writer to refuse."""
     number = value if type(value) is float else _number(value)
     if type(number) is int:
         return _exactly(_in_32_bits, number, value)
@@ -179,10 +179,10 @@ def _conform_float(value: Any) -> Any:
 def _exactly(become: Conform, number: int, given: Any) -> Any:
     """Returns an integer as a floating point number if that is the same number; else the writer refuses it."""
     try:
-        made = become(number)
+        result = become(number)
     except (OverflowError, struct.error):
         return given
-    return made if made == number else given
+    return result if result == number else given
 
 
 def _in_32_bits(value: Any) -> float:
@@ -221,9 +221,9 @@ def _decimal_conformer(scale: int) -> Conform:
 
 
 def _unless_finished(struct: StructType, conform: Conform) -> Conform:
-    """Returns a conformer of rows that calls another one for those alone that are not yet as a load would give them.
+    """Returns a conformer of rows that calls another one only for rows that are not yet as a load would return them.
 
-    It is made for the fields: by a loop over them it takes twice the time, which each stored row would cost.
+    Its code is made for the fields: a loop over them would take twice the time, for each stored row.
     """
     kinds = {f"k{n}": finished_type(t) for n, t in enumerate(struct.types)}
     if None in kinds.values() or struct.carrier not in (None, tuple):
@@ -233,10 +233,10 @@ def _unless_finished(struct: StructType, conform: Conform) -> Conform:
         fields = [f"row[{n}]" for n in range(len(kinds))]
     else:
         fields = [f"row.{name}" for name in kind.__struct_fields__]  # type: ignore[attr-defined]
-    same = " and ".join(f"type({field}) is {known}" for field, known in zip(fields, kinds, strict=True))
+    same = " and ".join(f"type({field}) is {name}" for field, name in zip(fields, kinds, strict=True))
     width = f"len(row) == {len(kinds)} and " if kind is tuple else ""
-    known: dict[str, Any] = {**kinds, "kind": kind, "conform": conform}
-    return eval(f"lambda row: row if type(row) is kind and {width}{same} else conform(row)", known)  # type: ignore[no-any-return]
+    names: dict[str, Any] = {**kinds, "kind": kind, "conform": conform}
+    return eval(f"lambda row: row if type(row) is kind and {width}{same} else conform(row)", names)  # type: ignore[no-any-return]
 
 
 _SINGLE = struct.Struct("<f")
@@ -252,7 +252,7 @@ _ATOMS: dict[str, Conform] = {
 
 
 def _parts_conformer(conform: Conform, finished: type | None) -> Callable[[Iterable[Any]], list[Any]]:
-    """Returns what conforms many values of a type: where all are of its finished type, by one look at them."""
+    """Returns a function that conforms many values of a type: with one check if all are of its finished type."""
     fit = frozenset({finished, _NONE}).issuperset
 
     def conform_parts(values: Any) -> list[Any]:
@@ -307,10 +307,10 @@ def _struct_conformer(struct: StructType) -> Conform:
 
 
 def key_conformer(type_info: TypeInformation) -> Conform:
-    """Returns what a key goes through before a dict is asked for it; one of `finished_key_type` need not.
+    """Returns the function for a key before it is looked up in a dict; a key of `finished_key_type` does not need it.
 
-    It is `conformer`, and then the rule of `equality`. It raises ValueTypeError for a decimal that is no number: NaN in
-    a decimal is no key, since it has no stored form.
+    It applies `conformer`, and then the rule of `equality`. It raises ValueTypeError for a decimal that is no finite
+    number: NaN in a decimal is no key, since it has no stored form.
     """
     conform, rule = conformer(type_info), rule_of(type_info)
     return conform if rule is None else lambda key: rule(conform(key))

@@ -1,7 +1,7 @@
-"""Dates and timestamps as Python has them: in the years 1 to 9999. Spark's reach further, and are refused by name.
+"""Converts dates and timestamps to Python, which has the years 1 to 9999. Values of Spark beyond are refused by name.
 
-NumPy would give numbers for those that it has no date for. What was measured: timestamps through NumPy 27 ns a value,
-by `to_pylist` 1,322.
+For a value without a Python date, NumPy would return a number. Measured: timestamps take 27 ns a value through NumPy,
+1,322 by `to_pylist`.
 """
 
 import datetime
@@ -26,7 +26,7 @@ _ACTION = (
 
 
 def outside(array: Any) -> tuple[int, str] | None:
-    """Returns position and text of a value that Python has no date for; None if there is none.
+    """Returns position and text of a value that Python cannot represent; None if there is no such value.
 
     Args:
         array: Dates, or timestamps in microseconds.
@@ -34,12 +34,12 @@ def outside(array: Any) -> tuple[int, str] | None:
     days = pa.types.is_date32(array.type)
     ticks = array.cast(pa.int32() if days else pa.int64())
     least, most = _DAYS if days else _MICROSECONDS
-    found: Any = pc.call_function("min_max", [ticks]).as_py()
-    for tick in (found["min"], found["max"]):
+    extremes: Any = pc.call_function("min_max", [ticks]).as_py()
+    for tick in (extremes["min"], extremes["max"]):
         if tick is not None and not least <= tick <= most:
             zone = "Z" if getattr(array.type, "tz", None) else ""
-            at: Any = pc.call_function("index", [ticks], pc.IndexOptions(pa.scalar(tick, ticks.type)))
-            return at.as_py(), str(np.datetime64(tick, "D" if days else "us")) + zone
+            position: Any = pc.call_function("index", [ticks], pc.IndexOptions(pa.scalar(tick, ticks.type)))
+            return position.as_py(), str(np.datetime64(tick, "D" if days else "us")) + zone
     return None
 
 
@@ -69,9 +69,9 @@ def read_timestamps(array: Any) -> list[Any]:
 
 
 def _check(array: Any) -> None:
-    if (found := outside(array)) is not None:
+    if (misfit := outside(array)) is not None:
         raise YearOutOfRangeError(
-            f"{shown(found[1])} lies outside the years 1 to 9999, which are all that Python's dates have.",
+            f"{shown(misfit[1])} is outside the years 1 to 9999, which are all that Python's dates have.",
             action=_ACTION,
         )
 
@@ -81,7 +81,7 @@ def _to_numpy(array: Any) -> Any:
 
 
 def holds_times(type_info: TypeInformation) -> bool:
-    """Says whether values of a type have dates or timestamps in them."""
+    """Returns whether values of a type contain dates or timestamps."""
     match type_info:
         case AtomicType(name):
             return name in ("date", "timestamp", "timestamp_ntz")

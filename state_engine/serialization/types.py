@@ -1,4 +1,4 @@
-"""Types between their canonical spelling (Spark DDL) and Arrow, as Spark and Delta store them."""
+"""Converts types between their canonical spelling (Spark DDL) and Arrow, as Spark and Delta store them."""
 
 from functools import lru_cache
 
@@ -87,7 +87,7 @@ def schema_of(struct: StructType) -> pa.Schema:
 
 
 def columns_of(struct: StructType) -> tuple[Column, ...]:
-    """Returns the fields of a struct as the records of the log spell columns."""
+    """Returns the fields of a struct as columns in the records of the log."""
     return tuple(Column(name=n, type=t.ddl()) for n, t in zip(struct.names, struct.types, strict=True))
 
 

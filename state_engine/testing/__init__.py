@@ -1,4 +1,4 @@
-"""Shipped test equipment: the harness for functions, conformance suites, the reference model, the simulator."""
+"""Shipped test tools: the harness for functions, conformance suites, the reference model, the simulator."""
 
 from state_engine.testing.broadcast_harness import KeyedBroadcastOperatorTestHarness
 from state_engine.testing.join_harness import interval_join_harness, temporal_join_harness

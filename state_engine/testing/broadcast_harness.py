@@ -20,9 +20,10 @@ from state_engine.testing.two_input_harness import TwoInputHarness, TwoInputRout
 
 
 class KeyedBroadcastOperatorTestHarness(TwoInputHarness):
-    """As `KeyedTwoInputStreamOperatorTestHarness`, with input 2 broadcast to every subtask.
+    """Runs one operator with a broadcast stream: input 2 is broadcast to every subtask.
 
-    In an epoch the broadcast elements come in front of the records.
+    Within an epoch the broadcast elements come before the records. Otherwise it works as
+    `KeyedTwoInputStreamOperatorTestHarness`.
 
     Args:
         function: A `KeyedBroadcastProcessFunction`, or without key columns a `BroadcastProcessFunction`.
@@ -30,18 +31,18 @@ class KeyedBroadcastOperatorTestHarness(TwoInputHarness):
         input_type: Columns of the records: DDL, `Types.ROW_NAMED` or a dataclass.
         broadcast_type: Columns of the broadcast elements.
         output_type: Columns of the rows that the function returns.
-        descriptors: Of the broadcast states.
+        descriptors: Descriptors of the broadcast states.
         parallelism: Number of subtasks.
         max_parallelism: Number of key groups.
-        subtask: The only subtask to run; records of other subtasks' keys are refused.
-        side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
+        subtask: The only subtask to run; records with keys of other subtasks are refused.
+        side_outputs: Tags, with columns, of the side outputs to collect; rows for other tags are dropped.
         uid: Name of the operator, in messages and in snapshots.
         parameters: Job parameters.
         state_backend: Where keyed state is kept: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
-            `EmbeddedRocksDBStateBackend`, as of a job. Snapshots do not depend on it.
+            `EmbeddedRocksDBStateBackend`, as in a job. Snapshots do not depend on it.
 
     Raises:
-        JobDefinitionError: What a job would refuse when it is built.
+        JobDefinitionError: A job with these arguments would be refused when it is built.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class KeyedBroadcastOperatorTestHarness(TwoInputHarness):
 
 
 class _BroadcastRouter(TwoInputRouter):
-    """Gives each subtask its records, and all of them every broadcast element, in front."""
+    """Gives each subtask all broadcast elements, followed by its own records."""
 
     def route(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> list[pa.RecordBatch]:
         listed = list(whole(records))
@@ -110,8 +111,8 @@ class _BroadcastRouter(TwoInputRouter):
             raise ValueError(f"There are {len(times)} timestamps for {len(listed)} records.")
         parts: list[tuple[list[Any], list[int | None] | None]] = []
         for broadcast in (True, False):
-            chosen = [n for n, (input_, _) in enumerate(listed) if (input_ == 2) == broadcast]
-            parts.append(([listed[n] for n in chosen], None if times is None else [times[n] for n in chosen]))
+            positions = [n for n, (input_, _) in enumerate(listed) if (input_ == 2) == broadcast]
+            parts.append(([listed[n] for n in positions], None if times is None else [times[n] for n in positions]))
         elements = self._in_columns(*parts[0])
         return [_together(elements, of_subtask) for of_subtask in super().route(*parts[1])]
 

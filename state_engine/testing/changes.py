@@ -1,4 +1,4 @@
-"""Changes of state as tests write them, and the plain model that they are applied to."""
+"""Changes of state as tests write them, and the plain model to which they are applied."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ Model = dict[StateName, dict[EntryKey, Any]]
 
 
 class Change(NamedTuple):
-    """One change of one state. `key` holds the values of the key columns; of `reset_group` only `group` counts."""
+    """One change of one state. `key` has the values of the key columns; `reset_group` uses only `group`."""
 
     op: Op
     key: tuple[Any, ...] = ()
@@ -47,7 +47,7 @@ def clear(key: Any) -> Change:
 
 
 def reset_group(group: int) -> Change:
-    """Drops everything before it in a key group, in one state."""
+    """Removes everything that was written before it to one key group of one state."""
     return Change(Op.RESET_GROUP, group=group)
 
 
@@ -81,16 +81,16 @@ def apply(schema: StateSchema, entries: dict[EntryKey, Any], changes: Sequence[C
 
 
 def model_of(schema: StateSchema, live: pa.Table) -> dict[EntryKey, Any]:
-    """Returns live rows, as `read_state` gives them, in the form of `JobBuilder.rows`."""
-    found: dict[EntryKey, Any] = {}
+    """Returns live rows, as `read_state` returns them, in the form of `JobBuilder.rows`."""
+    entries: dict[EntryKey, Any] = {}
     for row in live.sort_by([("position", "ascending"), ("seq", "ascending")]).to_pylist():
         entry = (tuple(row[c.name] for c in schema.key), row["namespace"], row.get("user_key"))
         if schema.shape == "list":
-            found[entry] = [*found.get(entry, ()), row["value"]]
+            entries[entry] = [*entries.get(entry, ()), row["value"]]
         else:
-            assert entry not in found, f"two live rows for {entry}"
-            found[entry] = row["value"]
-    return found
+            assert entry not in entries, f"two live rows for {entry}"
+            entries[entry] = row["value"]
+    return entries
 
 
 def _tuple(key: Any) -> tuple[Any, ...]:

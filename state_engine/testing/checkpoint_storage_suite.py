@@ -1,6 +1,6 @@
-"""What every checkpoint storage has to do: a suite of tests for implementations of `CheckpointStorageAccess`.
+"""What every checkpoint storage must do: a suite of tests for implementations of `CheckpointStorageAccess`.
 
-Derive a test class, and say what the storage is chosen by:
+Derive a test class, and set the setting that chooses the storage:
 
 ```python
 class TestMyStorage(CheckpointStorageSuite):
@@ -8,8 +8,8 @@ class TestMyStorage(CheckpointStorageSuite):
     name = "filesystem"
 ```
 
-Jobs publish and read as in production, without Spark; what they hold is compared with a plain model. Bytes are counted
-where they leave the job's root.
+Jobs publish and read as in production, without Spark. Their state is compared with a plain model. Bytes read from the
+job's root are counted.
 """
 
 import random
@@ -53,11 +53,11 @@ E9 = [point for point in CrashPoint if point.where == "publisher"]
 
 
 class Crashed(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 class CrashAt:
-    """Ends the process the first time that a point is passed."""
+    """Ends the process when it first passes a point."""
 
     def __init__(self, point: CrashPoint) -> None:
         self._point = point
@@ -69,9 +69,9 @@ class CrashAt:
 
 
 class CheckpointStorageSuite:
-    """Tests of the port, by what jobs see of it.
+    """Tests of the port, through jobs that use it.
 
-    A subclass says `setting`, the storage under test, and `name`, under which bases know it. A fixture `root` may give
+    A subclass sets `setting`, the storage under test, and `name`, by which bases record it. A fixture `root` may return
     another state root.
     """
 
@@ -80,13 +80,13 @@ class CheckpointStorageSuite:
 
     @pytest.fixture
     def root(self, tmp_path: Path) -> str:
-        """State root of the jobs."""
+        """The state root of the jobs."""
         return str(tmp_path)
 
     def publisher(
         self, job: JobBuilder, storage: Storage | None = None, *, crash: Crash | None = None
     ) -> CheckpointPublisher:
-        """Returns a publisher that keeps state as the test says."""
+        """Returns a publisher that uses the storage under test."""
         return CheckpointPublisher(
             storage or job.storage,
             job.job,
@@ -110,19 +110,19 @@ class CheckpointStorageSuite:
 
     def test_a_subtask_loads_its_key_groups_at_any_parallelism(self, root: str) -> None:
         job, base = self.one_checkpoint(root)
-        at = job.log.read(base.generation, base.epoch)
+        manifest = job.log.read(base.generation, base.epoch)
         for schema in SCHEMAS:
             for parallelism in (1, 2, 5, GROUPS):
                 ranges = [range_of(subtask, parallelism, GROUPS) for subtask in range(parallelism)]
-                found: dict[EntryKey, Any] = {}
+                loaded: dict[EntryKey, Any] = {}
                 for owned in ranges:
                     storage = CountingStorage(job.storage)
                     rows = load_groups([Segment(storage, base, ())], schema, owned.first, owned.last)
                     assert set(groups_of(rows)) <= set(range(owned.first, owned.last + 1))
-                    own = [file for file in base.files if file.schema_id == schema.schema_id]
-                    assert storage.total() == sum(bytes_of(file, owned.first, owned.last) for file in own)
-                    found |= model_of(schema, rows)
-                assert found == job.rows(schema.uid, schema.name, at)
+                    files = [file for file in base.files if file.schema_id == schema.schema_id]
+                    assert storage.total() == sum(bytes_of(file, owned.first, owned.last) for file in files)
+                    loaded |= model_of(schema, rows)
+                assert loaded == job.rows(schema.uid, schema.name, manifest)
 
     def test_a_range_of_key_groups_costs_its_own_bytes(self, root: str) -> None:
         job, base = self.one_checkpoint(root)
@@ -133,8 +133,8 @@ class CheckpointStorageSuite:
             for first in range(GROUPS):
                 for last in range(first, GROUPS):
                     storage = CountingStorage(job.storage)
-                    found = groups_of(read_state_file(storage, file, first, last))
-                    assert found == [group for group in whole if first <= group <= last]
+                    groups = groups_of(read_state_file(storage, file, first, last))
+                    assert groups == [group for group in whole if first <= group <= last]
                     assert storage.total() == bytes_of(file, first, last), (file.path, first, last)
 
     def test_handles_say_where_every_key_group_lies(self, root: str) -> None:
@@ -146,7 +146,7 @@ class CheckpointStorageSuite:
             if file.format == "stream":
                 assert all(first == last for first, last, _ in file.row_groups)
                 ends = [offset + length for offset, length in file.spans]
-                assert [offset for offset, _ in file.spans[1:]] == ends[:-1], "one block lies behind the other"
+                assert [offset for offset, _ in file.spans[1:]] == ends[:-1], "blocks are not contiguous"
                 assert ends[-1] < file.length
 
     @pytest.mark.parametrize("point", E9)
@@ -212,10 +212,10 @@ class CheckpointStorageSuite:
         job, base = self.one_checkpoint(root)
         for file in base.files:
             if file.inlined is not None:
-                continue  # a byte of the base itself, which its hash tells
+                continue  # part of the base itself, which its hash protects
             good = job.storage.get(file.path)
-            for at in range(0, len(good), 97):
-                put_again(job.storage, file.path, good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+            for n in range(0, len(good), 97):
+                put_again(job.storage, file.path, good[:n] + bytes([good[n] ^ 1]) + good[n + 1 :])
                 with pytest.raises(DamagedFileError, match=file.path):
                     read_state_file(job.storage, file, 0, GROUPS - 1)
             job.storage.delete(file.path)
@@ -226,7 +226,7 @@ class CheckpointStorageSuite:
             put_again(job.storage, file.path, good)
 
     def one_checkpoint(self, root: str) -> tuple[JobBuilder, Base]:
-        """Returns a job with one checkpoint, which is its newest epoch."""
+        """Returns a job with one checkpoint, at its newest epoch, and the base of this checkpoint."""
         rng, job = random.Random(11), sample_job(root)
         for _ in range(3):
             job.epoch(random_changes(rng, 40))
@@ -244,11 +244,11 @@ def published(job: JobBuilder, publisher: CheckpointPublisher, sealed: StoredMan
 
 
 def check(job: JobBuilder, base: Base) -> None:
-    """The files of a base fold to what the model says of its epoch."""
-    at = job.log.read(base.generation, base.epoch)
+    """Asserts that the files of a base fold to the model's state as of its epoch."""
+    manifest = job.log.read(base.generation, base.epoch)
     for schema in SCHEMAS:
         live = load_groups([Segment(job.storage, base, ())], schema, 0, GROUPS - 1)
-        assert model_of(schema, live) == job.rows(schema.uid, schema.name, at), schema.name
+        assert model_of(schema, live) == job.rows(schema.uid, schema.name, manifest), schema.name
 
 
 def groups_of(rows: pa.Table | None) -> list[int]:
@@ -257,19 +257,19 @@ def groups_of(rows: pa.Table | None) -> list[int]:
 
 
 def bytes_of(file: StateFile, first: int, last: int) -> int:
-    """Returns how many bytes a read of some key groups may fetch: exactly so many."""
-    wanted = [at for at, (low, high, _) in enumerate(file.row_groups) if low <= last and high >= first]
-    if not wanted or file.inlined is not None:
+    """Returns the exact number of bytes that a read of a range of key groups must fetch."""
+    needed = [n for n, (low, high, _) in enumerate(file.row_groups) if low <= last and high >= first]
+    if not needed or file.inlined is not None:
         return 0
     if file.format == "parquet":  # one row group: these files are small
         return file.length
-    if len(wanted) == len(file.spans):
+    if len(needed) == len(file.spans):
         return file.length
-    return file.spans[0][0] + sum(file.spans[at][1] for at in wanted)
+    return file.spans[0][0] + sum(file.spans[n][1] for n in needed)
 
 
 def put_again(storage: Storage, path: str, data: bytes) -> None:
-    """Replaces an object, as only damage does."""
+    """Replaces an object, which only damage does in practice."""
     storage.delete(path)
     storage.put_if_absent(path, data)
 

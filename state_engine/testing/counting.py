@@ -1,4 +1,4 @@
-"""A storage that says how many bytes were read from it, and from which objects."""
+"""A storage that counts the bytes read from it, per object."""
 
 import threading
 from collections import Counter
@@ -8,14 +8,14 @@ from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo, Objec
 
 
 class CountingStorage:
-    """Wraps a storage and counts the bytes that its readers get; writes and listings are passed on uncounted.
+    """Wraps a storage and counts the bytes that readers get; writes and listings are not counted.
 
     Args:
-        inner: What really stores.
+        inner: The wrapped storage.
 
     Attributes:
-        bytes_read: By path.
-        reads: Calls of `get` and `get_range`, by path.
+        bytes_read: Number of bytes read, by path.
+        reads: Number of calls of `get` and `get_range`, by path.
     """
 
     def __init__(self, inner: CheckpointStorage) -> None:
@@ -29,7 +29,7 @@ class CountingStorage:
         return self.inner.url
 
     def total(self, suffix: str = "") -> int:
-        """Returns the bytes read from all objects whose path ends with `suffix`."""
+        """Returns the number of bytes read from all objects with a path that ends with `suffix`."""
         with self._lock:
             return sum(count for path, count in self.bytes_read.items() if path.endswith(suffix))
 

@@ -1,4 +1,4 @@
-"""What all harnesses for operators have in common: their life, their time, their results."""
+"""Base of all harnesses for operators: lifecycle, time, checkpoints and results."""
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -19,13 +19,13 @@ from state_engine.testing.operator_state import OperatorSubtaskState
 
 
 class OperatorTestHarness:
-    """One operator with all its subtasks, or with one of them, in the process of the test.
+    """Runs one operator with all its subtasks, or with one of them, in the process of the test.
 
     Args:
         spec: The operator.
         parallelism: Its parallelism.
-        subtasks: Those that run here.
-        router: Brings the records to them.
+        subtasks: The subtasks to run.
+        router: Routes the records to them.
         state_backend: Where they keep keyed state.
     """
 
@@ -52,16 +52,16 @@ class OperatorTestHarness:
     # Life ---------------------------------------------------------------------------------------------------------
 
     def initialize_state(self, snapshot: OperatorSubtaskState) -> None:
-        """Starts from a snapshot, taken at whatever parallelism; each subtask takes the key groups that are its own.
+        """Starts from a snapshot, which may have any parallelism; each subtask takes its own key groups.
 
         Raises:
-            RestoreError: What a job would refuse when it starts: a state, the key or the max parallelism changed.
+            RestoreError: A job would refuse to start: a state, the key or the max parallelism changed.
             RuntimeError: The operator is open, or has processed something.
         """
         self._instances.restore(snapshot)
 
     def open(self) -> None:
-        """Opens every instance, unless they are open; the first record does it otherwise.
+        """Opens all instances, unless they are open. Without this call the first record opens them.
 
         Raises:
             UserFunctionError: The function's `open` raised.
@@ -69,23 +69,23 @@ class OperatorTestHarness:
         self._instances.open()
 
     def close(self) -> None:
-        """Closes the instances. Outputs and snapshots stay; what comes next opens new instances on the same state."""
+        """Closes the instances; outputs and snapshots stay. The next epoch opens new instances on the same state."""
         self._instances.close()
 
     @property
     def functions(self) -> tuple[Any, ...]:
-        """The copies of the function that are open, one per subtask."""
+        """The open copies of the function, one per subtask."""
         return self._instances.functions
 
     # Time ---------------------------------------------------------------------------------------------------------
 
     def set_processing_time(self, ms: int) -> None:
-        """Sets the processing time, and runs an epoch without records: timers that are due fire.
+        """Sets the processing time, and runs an epoch without records: due timers fire.
 
-        It is 0 at first, and a restore goes on from the snapshot's.
+        It is 0 at first. After a restore it continues from that of the snapshot.
 
         Raises:
-            ValueError: It would go back, which the processing time of a job never does.
+            ValueError: It would go back; the processing time of a job never does.
             UserFunctionError, OutputTypeError, StateTypeChangedError: As `process_elements` raises them.
         """
         now = self._instances.processing_time
@@ -128,7 +128,7 @@ class OperatorTestHarness:
         self._run(completed=[checkpoint_id])
 
     def notify_of_aborted_checkpoint(self, checkpoint_id: int) -> None:
-        """Tells the functions that a checkpoint was given up; else as `notify_of_completed_checkpoint`."""
+        """Tells the functions that a checkpoint was aborted; otherwise as `notify_of_completed_checkpoint`."""
         self._run(aborted=[checkpoint_id])
 
     def _run(self, records: Iterable[Any] = (), timestamps: Sequence[int | None] | None = None, **epoch: Any) -> None:
@@ -158,7 +158,7 @@ class OperatorTestHarness:
         return self._output.values(tag.tag_id)
 
     def clear_output(self) -> None:
-        """Forgets all outputs so far."""
+        """Discards all outputs so far."""
         self._output.clear()
 
     def snapshot(self) -> OperatorSubtaskState:
@@ -166,15 +166,15 @@ class OperatorTestHarness:
         return self._instances.snapshot()
 
     def num_keyed_state_entries(self) -> int:
-        """Returns over how many keys there is state, summed over all states."""
+        """Returns the number of keys with state, summed over all states."""
         return sum(map(len, self.snapshot().states().values()))
 
     def num_event_time_timers(self) -> int:
-        """Returns how many event-time timers are registered."""
+        """Returns the number of registered event-time timers."""
         return self._timers(TimeDomain.EVENT_TIME)
 
     def num_processing_time_timers(self) -> int:
-        """Returns how many processing-time timers are registered."""
+        """Returns the number of registered processing-time timers."""
         return self._timers(TimeDomain.PROCESSING_TIME)
 
     def _timers(self, domain: TimeDomain) -> int:
@@ -182,10 +182,10 @@ class OperatorTestHarness:
 
 
 def subtasks_of(only: int | None, parallelism: int) -> range:
-    """Returns the subtasks that a harness runs: all of them, or the one that it is asked for.
+    """Returns the subtasks that a harness runs: all of them, or only `only`.
 
     Raises:
-        JobDefinitionError: There is no such subtask.
+        JobDefinitionError: This subtask does not exist.
     """
     if only is None:
         return range(parallelism)

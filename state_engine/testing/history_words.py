@@ -1,16 +1,17 @@
-"""The words of a history of the simulated cluster: what a line says, and lines that nobody has written.
+"""The words of a history of the simulated cluster: parses histories, and generates random ones.
 
 ```
 job.1 start.2 step step.7~9!lost@4 ckpt restore.3~30 resume deliver step
 ```
 
-A word is an action and its number, which chooses among what there is. `~9` stops the process in front of its tenth
-call, and `~t1` in front of its second call to the sink's table, so that what follows comes in between; `resume` lets it
-go on. `!lost@4` says what becomes of its fourth call (`simulated_processes.FAULTS`). Faults stop
-behind the last word.
+A word is an action and a number that selects among the possible targets or variants. `~9` stops the process before its
+tenth call, and `~t1` before its second call to the sink's table, so that the following words happen in between.
+`resume` lets it continue. `!lost@4` is the fault of its fourth call (`simulated_processes.FAULTS`). Faults end after
+the last word.
 
-The bits of `job`'s number say how it is played: 1 lets small changes lie in manifests, with 2 stopped processes go on
-before the last start, with 4 workers change subtasks often, with 8 retention comes in front of the last zombies.
+The bits of `job`'s number decide how the history is played. With 1, small changes are inlined in manifests. With 2,
+stopped processes continue before the last start. With 4, workers change subtasks often. With 8, retention runs before
+the last zombies.
 """
 
 import random
@@ -24,16 +25,16 @@ WEIGHTS = {
     "savepoint": 5, "dispose": 1, "retain": 6, "compact": 3, "tick": 3, "skew": 1, "append": 1, "optimize": 1,
     "alter": 1, "backup": 2, "putback": 2, "wipe": 1,
 }  # fmt: skip
-"""How often an action is drawn."""
+"""Relative frequency of each action."""
 
 FAVOURS = (0, 0, 1, 1, 4)
-"""How much more or less often the actions of one history are drawn."""
+"""Factors for these frequencies; each history draws one per action."""
 
 STOPS = 0.25
-"""How often a process is stopped on its way."""
+"""Probability that a process is stopped between two calls."""
 
 PUT_BACK = 0.2
-"""How often a history is about epochs that are sealed twice, on the two sides of a backup."""
+"""Probability of a history in which epochs are sealed twice, before and after a backup is put back."""
 
 _WORD = re.compile(r"([a-z]+)(?:\.(\d+))?(?:~(t?)(\d+))?((?:![a-z]+@\d+)*)")
 
@@ -49,7 +50,7 @@ class Action(NamedTuple):
 
     @property
     def counted(self) -> str:
-        """Which calls are counted, for `Processes.run`."""
+        """Prefix of the calls that are counted, for `Processes.run`."""
         return "table" if self.of_table else ""
 
     def __str__(self) -> str:
@@ -62,14 +63,14 @@ def parse(line: str) -> list[Action]:
     """Reads a history.
 
     Raises:
-        ValueError: A word is none.
+        ValueError: A word is not valid.
     """
     actions = []
     for word in line.split():
-        found = _WORD.fullmatch(word)
-        if found is None:
-            raise ValueError(f"{word!r} is no word of a history.")
-        verb, number, of_table, calls, faults = found.groups()
+        match = _WORD.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{word!r} is not a word of a history.")
+        verb, number, of_table, calls, faults = match.groups()
         pairs = (one.partition("@") for one in faults.split("!")[1:])
         marks = tuple((int(call), kind) for kind, _, call in pairs)
         stop = None if calls is None else int(calls)
@@ -83,9 +84,9 @@ def text_of(actions: list[Action]) -> str:
 
 
 def random_history(seed: int) -> list[Action]:
-    """Makes up a history; the same one for a seed.
+    """Generates a random history; the same one for the same seed.
 
-    Each has favourites among the actions and leaves others out, so that unlikely combinations come up often enough.
+    Each history prefers some actions and omits others, so that unlikely combinations occur often enough.
     """
     choice = random.Random(seed)
     first = [Action("job", choice.randrange(12)), Action("start", choice.randrange(9))]
@@ -97,7 +98,7 @@ def random_history(seed: int) -> list[Action]:
 
 
 def _put_back(choice: random.Random) -> list[Action]:
-    """Epochs, a backup, epochs that are lost with it, and others under their numbers; mostly nothing disturbs them."""
+    """Draws epochs, a backup, epochs that are lost with it, and new epochs with their numbers; faults are rare."""
     before, lost, after = (["step"] * choice.randint(least, 6) for least in (0, 1, 1))
     verbs = [*before, "backup", *lost, "putback", *after]
     return [_drawn(choice, verb) if verb == "putback" or choice.random() < 0.1 else Action(verb) for verb in verbs]
@@ -113,7 +114,7 @@ def _drawn(choice: random.Random, verb: str) -> Action:
 
 
 def _calls(verb: str, of_table: bool) -> tuple[int, ...]:
-    """How many calls an action makes, about: a stop is drawn below one of these."""
+    """Returns rough numbers of calls that an action makes; a stop is drawn below one of them."""
     if not of_table:
         return 8, 25, 60
     return (12,) if verb in ("start", "restore") else (2, 12)

@@ -1,14 +1,14 @@
-"""Runs several processes against storages in memory, one storage call at a time, in the order that a schedule says.
+"""Runs several processes against storages in memory, one storage call at a time, in the order of a schedule.
 
-Each process is a thread that is parked in front of each of its storage calls; one of them runs at a time. The same
-schedule gives the same run, and a schedule is a line of text:
+Each process is a thread that is parked before each of its storage calls; only one of them runs at a time. The same
+schedule gives the same run. A schedule is a line of text:
 
 ```
 retention:41 savepoint:9 | savepoint retention | kill savepoint@12
 ```
 
-`retention` takes 41 steps (a step ends in front of the next storage call), then `savepoint` takes 9; then `savepoint`
-runs to its end, then `retention`, then all others. In front of its twelfth storage call `savepoint` dies.
+`retention` takes 41 steps (a step ends before the next storage call), then `savepoint` takes 9. Then `savepoint` runs
+to its end, then `retention`, then all others. `savepoint` dies before its twelfth storage call.
 """
 
 import threading
@@ -28,13 +28,13 @@ Segments = tuple[tuple[str, int], ...]
 
 
 class Killed(BaseException):
-    """The process is gone. Not an `Exception`: nothing may catch it on the way."""
+    """The process died. Not an `Exception`, so that no code of the process catches it."""
 
 
 class Call(NamedTuple):
-    """One storage call: who made it, what it was, in which storage, for which object or folder.
+    """One storage call: the process, the method, the storage, and the object or folder.
 
-    `names` asks which jobs lie below a root; its `url` is that of the root.
+    `names` lists the jobs below a root; its `url` is that of the root.
     """
 
     process: str
@@ -45,14 +45,15 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """In which order processes take their steps.
+    """The order in which processes take their steps.
 
-    In `segments` and `rest` `driver/*` is a process with its threads, these first as soon as they have something to do.
+    In `segments` and `rest`, `driver/*` means a process with its threads; the threads come first as soon as they have
+    something to do.
 
     Attributes:
-        segments: (process, steps) one after the other; a process that has ended, or waits, is passed over.
-        rest: Who runs to the end next, in this order; then those who are not named, in the order of their start.
-        kills: (process, call): in front of which storage call it dies. Its threads (`<process>/…`) die with it.
+        segments: (process, steps) in order; a process that has ended, or waits, is skipped.
+        rest: Processes that then run to their ends, in this order. All others follow, in the order of their start.
+        kills: (process, call): the storage call before which it dies. Its threads (`<process>/…`) die with it.
     """
 
     segments: Segments = ()
@@ -91,17 +92,17 @@ class _Thread:
 
 
 class Interleaving:
-    """One run.
+    """One run of processes in the order of a schedule.
 
     Args:
         schedule: The order.
-        on_put: Is told of every object that was put: storage, path, bytes.
-        restart: Gives the processes that are started anew when one was killed.
+        on_put: Called for every object that was put: storage, path, bytes.
+        restart: Returns the processes to start when a process was killed.
 
     Attributes:
-        trace: The storage calls in their order.
-        turns: Who had each turn: a step, in which a process makes a call at most, and goes on to the next one.
-        errors: What processes ended with, by name.
+        trace: The storage calls in order.
+        turns: The process of each turn. A turn is a step: the process makes at most one call, and runs up to the next.
+        errors: The errors with which processes ended, by name.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Interleaving:
     ) -> None:
         self.trace: list[Call] = []
         self.turns: list[str] = []
-        self._made_in: list[int] = []  # for each call in `trace`: how many turns there were then
+        self._made_in: list[int] = []  # for each call in `trace`: the number of turns so far
         self._strays: list[str] = []
         self._schedule = schedule
         self._segments = list(schedule.segments)
@@ -131,7 +132,7 @@ class Interleaving:
 
     @property
     def killed(self) -> set[str]:
-        """Names of those that died."""
+        """Names of the processes that died."""
         return {name for name, thread in self._threads.items() if thread.killed}
 
     def calls(self, process: str) -> list[Call]:
@@ -139,21 +140,21 @@ class Interleaving:
         return [call for call in self.trace if call.process == process]
 
     def until(self, place: int) -> Segments:
-        """Returns the segments that lead to in front of a call again, of which `trace` has the place."""
+        """Returns the segments of a schedule that stops just before the call at this position of `trace`."""
         return _segments(self.turns[: self._turn(place)])
 
     def since(self, place: int) -> Segments:
-        """Returns the segments from there on."""
+        """Returns the segments from that call on."""
         return _segments(self.turns[self._turn(place) :])
 
     def _turn(self, place: int) -> int:
         return self._made_in[place] - 1 if place < len(self.trace) else len(self.turns)
 
     def run(self, processes: Mapping[str, Process]) -> None:
-        """Runs processes, and those that come up on the way, to their ends.
+        """Runs these processes, and those that they start, to their ends.
 
         Raises:
-            AssertionError: One hangs, or all that are left wait; or a thread that no schedule knows made calls.
+            AssertionError: A process hangs, all remaining ones wait, or a thread outside the schedule made calls.
         """
         with self._stepping():
             for name, run in processes.items():
@@ -162,10 +163,10 @@ class Interleaving:
             assert self._over.acquire(timeout=WAIT_S), f"a process hangs; the schedule is\n  {self._schedule}"
         waiting = [thread.name for thread in self._threads.values() if not thread.done]
         assert not waiting, f"{waiting} wait for ever; the schedule is\n  {self._schedule}"
-        assert not self._strays, f"threads that nobody schedules made calls: {self._strays}"
+        assert not self._strays, f"threads outside the schedule made calls: {self._strays}"
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Parks the calling process until a condition holds that another one brings about."""
+        """Parks the calling process until another process makes a condition true."""
         thread = self._by_ident[threading.get_ident()]
         thread.waits_for = condition
         if not condition():
@@ -188,11 +189,11 @@ class Interleaving:
         except BaseException as error:
             thread.error = error
         thread.done = True
-        del self._by_ident[threading.get_ident()]  # which a thread that a process makes may get next
+        del self._by_ident[threading.get_ident()]  # a later thread may get the same ident
         self._hand_on(None)
 
     def _hand_on(self, thread: _Thread | None) -> None:
-        """Gives the turn to whoever is next, and returns when it is the caller's again."""
+        """Gives the turn to the next process, and returns when the caller has the turn again."""
         following = self._next()
         if following is None:
             self._over.release()
@@ -204,17 +205,17 @@ class Interleaving:
             raise Killed
 
     def _next(self) -> _Thread | None:
-        chosen = self._choose()
-        if chosen is not None:
-            self.turns.append(chosen.name)
-        return chosen
+        thread = self._choose()
+        if thread is not None:
+            self.turns.append(thread.name)
+        return thread
 
     def _choose(self) -> _Thread | None:
         going = {name: thread for name, thread in self._threads.items() if thread.can_go}
         while self._segments:
-            name, left = self._segments[0]
-            if left and (thread := _named(name, going)) is not None:
-                self._segments[0] = (name, left - 1)
+            name, steps = self._segments[0]
+            if steps and (thread := _named(name, going)) is not None:
+                self._segments[0] = (name, steps - 1)
                 return thread
             self._segments.pop(0)
         named = (_named(name, going) for name in self._schedule.rest)
@@ -267,7 +268,7 @@ class Interleaving:
         return classmethod(names)
 
     def _comes(self, name: str, url: str, path: str) -> bool:
-        """Parks the calling process until its call is to be made; False if it is none of the processes."""
+        """Parks the calling process until its call's turn; returns False if the thread is not one of the processes."""
         thread = self._by_ident.get(threading.get_ident())
         if thread is None:
             self._strays.append(f"{threading.current_thread().name}: {name} {path}")
@@ -290,14 +291,14 @@ def _segments(turns: Iterable[str]) -> Segments:
 
 
 def owner(name: str) -> str:
-    """Returns the process that a thread belongs to."""
+    """Returns the process to which a thread belongs."""
     return name.partition("/")[0]
 
 
 def commute(one: Call, other: Call) -> bool:
-    """Says whether two storage calls give the same results, and leave the same objects, in either order.
+    """Returns whether two storage calls give the same results, and leave the same objects, in either order.
 
-    Those of one process never do: its threads tell each other things without a storage call.
+    Calls of one process never commute: its threads communicate without storage calls.
     """
     if owner(one.process) == owner(other.process):
         return False

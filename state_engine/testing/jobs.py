@@ -1,7 +1,8 @@
-"""Builds the log of a job directly: manifests and change files as tasks and driver would have left them.
+"""Builds the log of a job directly: manifests and change files as tasks and driver would write them.
 
-For tests of everything that reads the log (publish, savepoints, inspection, assets) without Spark. Deterministic: the
-same calls write the same bytes. Next to the log it keeps a plain model of the state after each epoch, to compare with.
+It is for tests without Spark of everything that reads the log: publish, savepoints, inspection, assets. It is
+deterministic: the same calls write the same bytes. It also keeps a plain model of the state after each epoch, for
+comparison.
 
 ```
 job = JobBuilder(root, "flights", [state("aircraft", "count", "tailnum string", "bigint")])
@@ -50,11 +51,11 @@ class JobBuilder:
     """The log of one job, sealed epoch by epoch, and a model of its state.
 
     Args:
-        root: Of the storage; the job's folder is below it.
+        root: Root of the storage; the job's folder is below it.
         job: Name of the job.
         schemas: All its keyed states.
-        parallelism: Of every operator, until changed by `parallelism` of an epoch or a restore.
-        max_parallelism: Of every operator; a prime by default, as in Flink's tests.
+        parallelism: Parallelism of every operator, until changed by `parallelism` of an epoch or a restore.
+        max_parallelism: Max parallelism of every operator; a prime by default, as in Flink's tests.
     """
 
     def __init__(
@@ -103,11 +104,11 @@ class JobBuilder:
         )
 
     def adopt(self, base: BaseReference | None) -> None:
-        """Later manifests name this base."""
+        """Lets later manifests name this base."""
         self.base = base
 
     def restore(self, target: StoredManifest, *, parallelism: int | None = None) -> StoredManifest:
-        """Closes the generation and claims a new one that goes on behind `target`."""
+        """Closes the generation and claims a new one that continues after `target`."""
         assert self.head is not None
         place = target.manifest
         number = self._generation + 1
@@ -126,7 +127,7 @@ class JobBuilder:
         return self._seal(place.epoch + 1, "claim", operators=operators, sources=bare, origin=origin)
 
     def fork(self, job: str) -> "JobBuilder":
-        """Begins another job that goes on behind the newest epoch of this one."""
+        """Begins another job that continues after the newest epoch of this one."""
         assert self.head is not None
         place = self.head.manifest
         fork = JobBuilder(
@@ -207,14 +208,14 @@ class JobBuilder:
 
     def _statistics(self, uid: str, subtask: int) -> tuple[StateStatistics, ...]:
         owned = range_of(subtask, self.parallelism, self.max_parallelism)
-        found = []
+        statistics = []
         for schema in (schema for schema in self.schemas if schema.uid == uid):
             entries = self.model[uid, schema.name]
             types = [column.type for column in schema.key]
             mine = [e for e in entries if key_group_of(e[0], types, self.max_parallelism) in owned]
             rows = sum(len(entries[e]) if schema.shape == "list" else 1 for e in mine)
-            found.append(StateStatistics(name=schema.name, rows=rows, keys=len({e[0] for e in mine})))
-        return tuple(found)
+            statistics.append(StateStatistics(name=schema.name, rows=rows, keys=len({e[0] for e in mine})))
+        return tuple(statistics)
 
     def _group(self, schema: StateSchema, change: Change) -> int:
         if change.op == Op.RESET_GROUP:
@@ -223,12 +224,12 @@ class JobBuilder:
 
 
 def inlines_some(epoch: int, subtask: int) -> bool:
-    """Whether the changes of a subtask lie in the manifest: there, in files, and both in one epoch occur."""
+    """Returns whether a subtask's changes are inlined in the manifest; one epoch may have inlined changes and files."""
     return (epoch + subtask) % 3 == 0
 
 
 def inlines_none(epoch: int, subtask: int) -> bool:
-    """All changes lie in files."""
+    """Inlines no changes: all of them are in files."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Joins in a harness, said as they are said in a job."""
+"""Tests joins in a harness, declared as in a job."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Names = str | Sequence[str]
 
 
 class _Inputs:
-    """Two keyed inputs, and what a harness of their join is made with."""
+    """Two keyed inputs, and the options for a harness of their join."""
 
     def __init__(self, key1: Names, key2: Names, input_type1: Any, input_type2: Any, options: dict[str, Any]) -> None:
         self.first, self.second = (
@@ -24,24 +24,24 @@ class _Inputs:
         self._options = options
 
     def harness(self, join: Join, uid: str | None) -> KeyedTwoInputStreamOperatorTestHarness:
-        named = self._options if uid is None else {**self._options, "uid": uid}
+        options = self._options if uid is None else {**self._options, "uid": uid}
         one, other = self.first, self.second
         return KeyedTwoInputStreamOperatorTestHarness(
-            join, one.key, other.key, one.columns, other.columns, join.output, **named
+            join, one.key, other.key, one.columns, other.columns, join.output, **options
         )
 
 
 def interval_join_harness(
     key1: Names, key2: Names, input_type1: Any, input_type2: Any, **options: Any
 ) -> IntervalJoinedStreams[KeyedTwoInputStreamOperatorTestHarness]:
-    """Returns what `interval_join` returns in a job; its `join` gives a harness.
+    """Returns what `interval_join` returns in a job, except that its `join` returns a harness.
 
     Args:
         key1: Names of the key columns of the first stream.
-        key2: Those of the second.
+        key2: Names of the key columns of the second stream.
         input_type1: Columns of the records of the first stream.
-        input_type2: Those of the second.
-        options: Of `KeyedTwoInputStreamOperatorTestHarness`: parallelism, side_outputs, …
+        input_type2: Columns of the records of the second stream.
+        options: Other arguments of `KeyedTwoInputStreamOperatorTestHarness`: parallelism, side_outputs, …
     """
     inputs = _Inputs(key1, key2, input_type1, input_type2, options)
     return IntervalJoinedStreams(inputs.first, inputs.second, inputs.harness)
@@ -56,16 +56,16 @@ def temporal_join_harness(
     late_data: OutputTag | None = None,
     **options: Any,
 ) -> KeyedTwoInputStreamOperatorTestHarness:
-    """Returns a harness of `temporal_join`; as `interval_join_harness`.
+    """Returns a harness for `temporal_join`.
 
     Args:
         key1: Names of the key columns of the first stream.
-        key2: Those of the versions.
+        key2: Names of the key columns of the versions.
         input_type1: Columns of the records of the first stream.
-        input_type2: Those of the versions.
-        how: As of `temporal_join`.
-        late_data: As of `temporal_join`.
-        options: Of `KeyedTwoInputStreamOperatorTestHarness`.
+        input_type2: Columns of the records of the versions.
+        how: As in `temporal_join`.
+        late_data: As in `temporal_join`.
+        options: Other arguments of `KeyedTwoInputStreamOperatorTestHarness`.
     """
     inputs = _Inputs(key1, key2, input_type1, input_type2, options)
     return inputs.harness(TemporalJoin(inputs.first, inputs.second, how, late_data), None)

@@ -1,4 +1,4 @@
-"""Time, ids and checkpoints that tests decide."""
+"""A clock, ids and checkpoints that a test controls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from state_engine.epoch.ports import Mark
 
 
 class ManualClock:
-    """Stands still until it is moved."""
+    """A clock that only the test moves."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = self._steady_ms = now_ms
@@ -24,12 +24,12 @@ class ManualClock:
         self._steady_ms += by_ms
 
     def set_to(self, now_ms: int) -> None:
-        """Sets the clock, as a person or a time server does: no time passes."""
+        """Sets the wall clock, as a user or a time server does; the steady clock does not change."""
         self._now_ms = now_ms
 
 
 class CountingIds:
-    """Ids that count up: 32 hexadecimal digits, the same in every run."""
+    """Returns ids that count up: 32 hexadecimal digits, the same in every run."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -41,12 +41,12 @@ class CountingIds:
 
 @dataclass
 class ManualBarriers:
-    """The `Barriers` port of an `EpochDriver`: a checkpoint falls on the next epoch if one is `wanted`.
+    """The `Barriers` port of an `EpochDriver`: the next epoch carries a checkpoint if `wanted` is set.
 
     Attributes:
         next_number: The id of the next checkpoint.
-        wanted: Whether the next epoch has a checkpoint.
-        full: Whether that checkpoint is a full one.
+        wanted: Whether the next epoch carries a checkpoint.
+        full: Whether that checkpoint is full.
     """
 
     next_number: int

@@ -1,4 +1,4 @@
-"""The keyed state backends of a harness: as a job's author names them, with databases that go with the harness."""
+"""Creates the keyed state backends of a harness from a job's setting, and deletes their databases with the harness."""
 
 import copy
 import os
@@ -12,17 +12,17 @@ from state_engine.backends.keyed import MakeBackend
 
 
 class HarnessBackends:
-    """Makes the backends of the instances of one harness.
+    """Creates the backends for the instances of one harness.
 
-    Databases lie in a folder of its own, so that harnesses share nothing: an instance takes up what an earlier one of
-    the same harness left there. The folder goes with this object.
+    Each harness has its own folder for databases, so that harnesses share nothing. An instance continues the databases
+    that an earlier instance of the same harness left there. The folder is deleted with this object.
 
     Args:
         named: `heap`, `rocksdb`, or an instance.
         job: Name of the job.
 
     Raises:
-        JobDefinitionError: There is no such backend.
+        JobDefinitionError: This backend does not exist.
     """
 
     def __init__(self, named: StateBackend | str, job: str) -> None:
@@ -32,7 +32,7 @@ class HarnessBackends:
 
     @property
     def make(self) -> MakeBackend:
-        """Makes one backend. The folder is made when this is asked for."""
+        """The function that creates a backend; the first access creates the folder."""
         if self._make is None:
             self._make = backend_maker(self._in_a_folder(), "", self._job, 1)
         return self._make
@@ -40,14 +40,14 @@ class HarnessBackends:
     def _in_a_folder(self) -> StateBackend:
         if not isinstance(self._named, EmbeddedRocksDBStateBackend):
             return self._named
-        below = next(iter(self._named.get_db_storage_paths()), None)
-        if below is not None:
-            os.makedirs(below, exist_ok=True)
-        folder = tempfile.mkdtemp(prefix="lakestate-harness-", dir=below)
+        parent = next(iter(self._named.get_db_storage_paths()), None)
+        if parent is not None:
+            os.makedirs(parent, exist_ok=True)
+        folder = tempfile.mkdtemp(prefix="lakestate-harness-", dir=parent)
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        own = copy.copy(self._named)
-        own.set_db_storage_paths(folder)
-        return own
+        backend = copy.copy(self._named)
+        backend.set_db_storage_paths(folder)
+        return backend
 
 
 __all__ = ["HarnessBackends"]

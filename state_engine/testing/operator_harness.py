@@ -1,7 +1,7 @@
 """Tests a function without Spark and without a JVM: Flink's `KeyedOneInputStreamOperatorTestHarness`.
 
-What runs is what a task runs: `runtime.Operator` over a state backend, Arrow in and out. Only what is around it is
-missing: the log is kept in memory, and nothing is routed by Spark.
+It runs what a task runs: `runtime.Operator` over a state backend, Arrow in and out. Two things differ: the log is kept
+in memory, and Spark does not route the records.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,32 +22,33 @@ from state_engine.testing.operator_records import RecordRouter
 
 
 class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
-    """One operator with all its subtasks, or with one of them, in the process of the test.
+    """Runs one operator with all its subtasks, or with one of them, in the process of the test.
 
-    Each call of `process_element` or `process_elements` is one epoch: its records are processed, its changes are
-    frozen and sealed. If it fails, nothing of it is kept, and the next call starts new instances from what was sealed,
-    as a restarted job does. Every instance runs a copy of the function, as in a worker.
+    Each call of `process_element` or `process_elements` is one epoch: it processes the records, then freezes and seals
+    the changes. If it fails, nothing of the epoch is kept. The next call then starts new instances from the last
+    sealed epoch, as a restarted job does. Every instance runs a copy of the function, as in a worker.
 
     Args:
         function: A `KeyedProcessFunction`, or without key columns a `ProcessFunction`.
         key: Names of the key columns; empty for a `ProcessFunction`.
         input_type: Columns of the records: DDL (`a int, b string`), `Types.ROW_NAMED` or a dataclass. The function
-            then gets instances of the dataclass, as it does behind an operator with that output type.
+            then gets instances of the dataclass, as it does downstream of an operator with that output type.
         output_type: Columns of the rows that the function returns.
         parallelism: Number of subtasks.
         max_parallelism: Number of key groups.
-        subtask: The only subtask to run; records of other subtasks' keys are refused. Without it all subtasks run, and
-            each gets its records.
-        side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
+        subtask: The only subtask to run; records with keys of other subtasks are refused. Without it all subtasks run,
+            and each gets its records.
+        side_outputs: Tags, with columns, of the side outputs to collect; rows for other tags are dropped.
         uid: Name of the operator, in messages and in snapshots.
         parameters: Job parameters.
         state_backend: Where keyed state is kept: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
-            `EmbeddedRocksDBStateBackend`, as of a job. Snapshots do not depend on it.
-        watermark_strategy: As of a job's one source: the watermark then follows the timestamps of the records, and
-            `process_watermark` is for its end only. Without it the watermark moves only by `process_watermark`.
+            `EmbeddedRocksDBStateBackend`, as in a job. Snapshots do not depend on it.
+        watermark_strategy: The strategy of a job's only source. The watermark then follows the timestamps of the
+            records, and `process_watermark` is needed only to move it to the end. Without a strategy only
+            `process_watermark` moves it.
 
     Raises:
-        JobDefinitionError: What a job would refuse when it is built.
+        JobDefinitionError: A job with these arguments would be refused when it is built.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
         self.process_elements([record], None if timestamp is None else [timestamp])
 
     def process_elements(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> None:
-        """Processes records as one epoch, and seals it. Timers that are due fire first.
+        """Processes records as one epoch, and seals it. Due timers fire first.
 
         Args:
             records: Dicts, tuples, `Row`s or dataclasses. The records of a subtask keep their order.
@@ -99,8 +100,8 @@ class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
 
         Raises:
             UserFunctionError: The function raised.
-            OutputTypeError: It returned a row that the declared output does not admit.
-            StateTypeChangedError: It put a value into a state that the state's type does not admit.
+            OutputTypeError: It returned a row that does not fit the declared output.
+            StateTypeChangedError: It put a value into a state that does not fit the state's type.
             RoutingError: The key of a record belongs to a subtask that this harness does not run.
             TypeError: A record does not fit `input_type`.
             ValueError: There are more or fewer timestamps than records.
@@ -110,23 +111,23 @@ class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
     def process_watermark(self, ms: int) -> None:
         """Moves the watermark, and runs an epoch without records: event-time timers up to it fire.
 
-        A restore goes on from the snapshot's. Records at or below it are late from now on.
+        After a restore the watermark continues from that of the snapshot. Later records at or below it are late.
 
         Raises:
-            ValueError: It would go back.
+            ValueError: The watermark would go back.
             UserFunctionError, OutputTypeError, StateTypeChangedError: As `process_elements` raises them.
         """
         self._move_watermark(ms)
 
 
 def _check_function(function: Function, key: Sequence[str]) -> None:
-    wanted = KeyedProcessFunction if key else ProcessFunction
+    expected = KeyedProcessFunction if key else ProcessFunction
     if key and isinstance(function, KeyedBatchProcessFunction):
         return
-    if not isinstance(function, (wanted, Adapter)):
+    if not isinstance(function, (expected, Adapter)):
         raise JobDefinitionError(
             f"A harness {'with' if key else 'without'} key columns got a {type(function).__name__}.",
-            action=f"Give a {wanted.__name__}, or {'no' if key else 'the'} key columns.",
+            action=f"Give a {expected.__name__}, or {'no' if key else 'the'} key columns.",
         )
 
 

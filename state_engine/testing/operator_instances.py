@@ -1,4 +1,4 @@
-"""The subtasks of one operator in one process, epoch by epoch: what tasks and driver do with them, without both."""
+"""Runs the subtasks of one operator in one process, epoch by epoch, as tasks and driver do in a job."""
 
 import contextlib
 import copy
@@ -40,17 +40,17 @@ Outputs = dict[str, pa.RecordBatch]
 
 
 class OperatorInstances:
-    """Instances of an operator over a log in memory.
+    """Runs the instances of an operator over a log in memory.
 
     Args:
         spec: The operator; each instance gets a copy of its function.
         parallelism: Its parallelism.
-        subtasks: Those that run here, ascending and without gaps.
+        subtasks: The subtasks to run, ascending and without gaps.
         state_backend: Where they keep keyed state.
 
     Attributes:
-        processing_time: Of the next epoch.
-        watermark: Where the operator stands in the next epoch.
+        processing_time: The processing time of the next epoch.
+        watermark: The operator's watermark in the next epoch.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class OperatorInstances:
 
     @property
     def functions(self) -> tuple[Any, ...]:
-        """The copies of the function that are open."""
+        """The open copies of the function."""
         return tuple(operator.function for operator in self._running)
 
     def restore(self, snapshot: OperatorSubtaskState) -> None:
-        """S1, and what S2 makes of it: checks as the driver does, and goes on from the snapshot's epoch."""
+        """Does S1 and the restore of S2: checks the snapshot as the driver does, and continues from its epoch."""
         if self._running or self._epoch:
             raise RuntimeError("initialize_state() comes before open() and before the first record.")
         shape = OperatorShape(
@@ -92,12 +92,12 @@ class OperatorInstances:
         self._epoch, self.processing_time = snapshot.manifest.epoch, snapshot.manifest.processing_time
         self.watermark = snapshot.manifest.watermarks.get(self._spec.uid, NO_WATERMARK)
         due = [time for times in snapshot.timers(TimeDomain.EVENT_TIME).values() for time in times]
-        self._sealed = (self.processing_time, min([self.watermark, *due]))  # as `settled_time` has it
+        self._sealed = (self.processing_time, min([self.watermark, *due]))  # as `settled_time` computes it
         self._snapshot_id = snapshot.manifest.snapshot_id or 0
         self._next_checkpoint = max(self._snapshot_id, 1)
 
     def open(self) -> None:
-        """E3: makes and opens the instances on what was sealed, unless they are there."""
+        """Does E3: creates the instances and opens them on the sealed state, unless they are open."""
         if self._running:
             return
         with self._dropped_on_failure():
@@ -116,12 +116,12 @@ class OperatorInstances:
         *,
         finish: bool = False,
     ) -> list[Outputs]:
-        """Runs one epoch, E4 to E6; returns what was emitted, subtask by subtask. After an error nothing of it is left.
+        """Runs one epoch, E4 to E6; returns the output, subtask by subtask. After an error nothing of it is kept.
 
         Args:
             parts: The records of each subtask.
-            completed: Ids of checkpoints that the functions are told of.
-            aborted: Likewise.
+            completed: Ids of completed checkpoints to report to the functions.
+            aborted: Ids of aborted checkpoints to report to the functions.
             finish: Whether the input ends with this epoch.
         """
         self.open()
@@ -154,7 +154,7 @@ class OperatorInstances:
             _close_backends(running)
 
     def snapshot(self) -> OperatorSubtaskState:
-        """Returns the state of the subtasks that run here, as of the last sealed epoch."""
+        """Returns the state of the subtasks of this harness, as of the last sealed epoch."""
         operator = OperatorEpoch(
             parallelism=self._parallelism,
             max_parallelism=self._spec.max_parallelism,
@@ -180,28 +180,28 @@ class OperatorInstances:
             range_of(subtask, self._parallelism, self._spec.max_parallelism)
             for subtask in (self._subtasks[0], self._subtasks[-1])
         ]
-        # Lists that were restored lie under the subtasks of before until an epoch has cut them anew: none are left out.
+        # Restored lists belong to the former subtasks until an epoch redistributes them, so include them all.
         whole = len(self._subtasks) == self._parallelism
         last = self._spec.max_parallelism - 1 if whole else self._subtasks[-1]
         subtasks = KeyGroupRange(self._subtasks[0], last)
         return OperatorSubtaskState(manifest, self._log.live(KeyGroupRange(ends[0].first, ends[1].last), subtasks))
 
     def _begin(self, operator: Operator) -> None:
-        """Opens an instance on what an earlier one left on disk, if that stands for the last epoch, or on the log."""
+        """Opens an instance on what an earlier one left on disk, if that is the last epoch's state; else on the log."""
         restored = RestoredFrom(self._snapshot_id, self.processing_time) if self._epoch else None
         backend = operator.backend
-        goes_on = backend is not None and backend.resume() == self._token
-        if backend is not None and not goes_on:
+        resumed = backend is not None and backend.resume() == self._token
+        if backend is not None and not resumed:
             backend.start(self._token)
             self._attach(backend)
         self._attach_operator_state(operator)
         operator.open(restored)
-        if backend is not None and goes_on:
-            self._attach(backend)  # behind `open`, which asks for states: those that are not there are loaded now
+        if backend is not None and resumed:
+            self._attach(backend)  # after `open`, which registers states: this loads those that are not on disk
 
     @property
     def _token(self) -> str:
-        """Stands for the hash of the manifest of the last epoch."""
+        """Takes the place of the hash of the last epoch's manifest."""
         return str(self._epoch)
 
     def _attach(self, backend: KeyedStateBackend) -> None:
@@ -213,7 +213,7 @@ class OperatorInstances:
         )
 
     def _end(self, operator: Operator) -> Changes:
-        """E5."""
+        """Does E5: takes the snapshot, and returns the changes."""
         with self._reported(operator.subtask):
             operator.snapshot(self._next_checkpoint, self._epoch + 1)
             return operator.changes()
@@ -229,12 +229,12 @@ class OperatorInstances:
         )
 
     def _seal(self, changes: Sequence[Changes]) -> None:
-        """E6, and E3 of the next epoch: every instance is caught up with what was sealed."""
+        """Does E6, and E3 of the next epoch: brings every instance up to the sealed epoch."""
         together = list(chain(*changes))
-        wrote = [frozenset(schema.schema_id for schema, _ in part) for part in changes]
-        asked = [operator.schemas for operator in self._running]
-        check_migrated(self._log.schemas, list(map(Written, asked, wrote)))
-        self._log.seal(self._epoch + 1, together, chain(*asked))
+        written = [frozenset(schema.schema_id for schema, _ in part) for part in changes]
+        schemas = [operator.schemas for operator in self._running]
+        check_migrated(self._log.schemas, list(map(Written, schemas, written)))
+        self._log.seal(self._epoch + 1, together, chain(*schemas))
         self._epoch += 1
         self._sealed = (self.processing_time, self.watermark)
         self._snapshot_id = self._next_checkpoint
@@ -247,16 +247,16 @@ class OperatorInstances:
             self._attach_operator_state(operator)
 
     def _follow(self, parts: Sequence[pa.RecordBatch]) -> None:
-        """Moves the watermark behind the records, as the driver does for a source."""
-        behind = self._spec.out_of_orderness
+        """Advances the watermark by the records' event times, as the driver does for a source."""
+        out_of_orderness = self._spec.out_of_orderness
         timed = [part.column(EVENT_TIME) for part in parts if EVENT_TIME in part.schema.names]
         times = [time for column in timed if (time := pc.max(column).as_py()) is not None]
-        if behind is not None and times:
-            self.watermark = max(self.watermark, watermark_behind(max(times), behind))
+        if out_of_orderness is not None and times:
+            self.watermark = max(self.watermark, watermark_behind(max(times), out_of_orderness))
 
     @contextlib.contextmanager
     def _dropped_on_failure(self) -> Iterator[None]:
-        """Instances of a failed epoch are not used again; what their `close` raises is of no consequence."""
+        """Discards all instances if the block fails; errors of their `close` are ignored."""
         try:
             yield
         except BaseException:
@@ -268,7 +268,7 @@ class OperatorInstances:
 
     @contextlib.contextmanager
     def _reported(self, subtask: int) -> Iterator[None]:
-        """Raises what goes wrong in a subtask as the driver would."""
+        """Turns a failure of a subtask into the error that the driver would raise."""
         try:
             yield
         except OperatorFailure as error:

@@ -1,4 +1,4 @@
-"""Records on their way into a harness, and rows on their way out: through the columns that a job has there."""
+"""Converts the records of a test to columns, and columns of output to rows, as a job does."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,12 +21,12 @@ from state_engine.serialization.types import schema_of
 
 
 class RecordRouter:
-    """Makes columns of records and gives each subtask its own: E2, without Spark.
+    """Converts records to columns, and gives each subtask its own: E2, without Spark.
 
     Args:
         spec: The operator.
         parallelism: Its parallelism.
-        subtasks: Those that run here.
+        subtasks: The subtasks to run.
     """
 
     def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int]) -> None:
@@ -39,11 +39,11 @@ class RecordRouter:
         self._routed = 0
 
     def route(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> list[pa.RecordBatch]:
-        """Returns one batch per subtask that runs here.
+        """Returns one batch per subtask of this harness.
 
         Args:
             records: The records.
-            timestamps: Their event times; the records of a subtask are then in this order, as Spark sorts them.
+            timestamps: Their event times; the records of a subtask are then sorted by them, as Spark sorts them.
 
         Raises:
             TypeError: A record does not fit the input columns.
@@ -75,19 +75,19 @@ class RecordRouter:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _in_turn(self, count: int) -> "np.ndarray[Any, Any]":
-        """Without keys any subtask may have a record: each of those that run here gets one after the other."""
+        """Returns the subtasks of records without key: the subtasks of this harness in turn."""
         numbers = np.arange(self._routed, self._routed + count) % len(self._subtasks)
         self._routed += count
         owners: np.ndarray[Any, Any] = np.asarray(self._subtasks)[numbers]
         return owners
 
     def _strange(self, key: Any, group: int, owner: int) -> RoutingError:
-        own = self._subtasks[0]
-        first, last = range_of(own, self._parallelism, self._spec.max_parallelism)
+        subtask = self._subtasks[0]
+        first, last = range_of(subtask, self._parallelism, self._spec.max_parallelism)
         return RoutingError(
             f"The key {key!r} is in key group {group}, which belongs to subtask {owner} of {self._parallelism}; this "
-            f"harness runs subtask {own} (key groups {first} to {last}).",
-            action=f"Give the record to a harness with subtask={owner}, or leave out subtask=, so that all run here.",
+            f"harness runs subtask {subtask} (key groups {first} to {last}).",
+            action=f"Give the record to a harness with subtask={owner}, or omit subtask=, so that this one runs all.",
         )
 
 
@@ -98,7 +98,7 @@ def unfit(records: Sequence[Any], struct: StructType, error: ValueTypeError) -> 
 
 
 def _in_order(batch: pa.RecordBatch, timestamps: Sequence[int | None]) -> pa.RecordBatch:
-    """Adds event times; records without one come first, those of one time keep their order."""
+    """Adds event times and sorts by them. Records without one come first; records of one time keep their order."""
     if len(timestamps) != batch.num_rows:
         raise ValueError(f"There are {len(timestamps)} timestamps for {batch.num_rows} records.")
     order = sorted(range(len(timestamps)), key=lambda n: NO_WATERMARK if (t := timestamps[n]) is None else t)
@@ -106,7 +106,7 @@ def _in_order(batch: pa.RecordBatch, timestamps: Sequence[int | None]) -> pa.Rec
 
 
 class CollectedOutput:
-    """All rows that came out, output by output."""
+    """All rows that an operator emitted, output by output."""
 
     def __init__(self, spec: OperatorSpec) -> None:
         self._structs: dict[str, StructType] = {MAIN: spec.output, **spec.side_outputs}
@@ -114,7 +114,7 @@ class CollectedOutput:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets the rows."""
+        """Discards the rows."""
         self._batches = {output: [] for output in self._structs}
 
     def add(self, batches: dict[str, pa.RecordBatch]) -> None:
@@ -126,15 +126,15 @@ class CollectedOutput:
         """Returns the rows of an output as columns.
 
         Raises:
-            KeyError: There is no such output.
+            KeyError: This output is not collected.
         """
         if output not in self._structs:
             declared = sorted(set(self._structs) - {MAIN})
-            raise KeyError(f"Nobody reads the side output {output!r}; side_outputs has {declared}.")
+            raise KeyError(f"The side output {output!r} is not collected; side_outputs has {declared}.")
         return pa.Table.from_batches(self._batches[output], schema=schema_of(self._structs[output]))
 
     def values(self, output: str) -> list[Any]:
-        """Returns the rows of an output as tuples, or as the dataclasses that its type is."""
+        """Returns the rows of an output as tuples, or as dataclasses if its type is one."""
         table, struct = self.table(output), self._structs[output]
         columns = [reader(t)(column) for t, column in zip(struct.types, table.columns, strict=True)]
         return list(zip(*columns, strict=True)) if struct.carrier is None else list(map(row_maker(struct), *columns))

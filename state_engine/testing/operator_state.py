@@ -1,4 +1,4 @@
-"""What a harness sealed: the log of one operator in memory, and snapshots of it."""
+"""The log of one operator in memory, as a harness seals it, and snapshots of its state."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
@@ -25,10 +25,10 @@ Changes = list[tuple[StateSchema, pa.Table]]
 
 
 class OperatorSubtaskState:
-    """The state of an operator, or of one of its subtasks, as of a sealed epoch. Made by `snapshot()`.
+    """The state of an operator, or of one of its subtasks, as of a sealed epoch. `snapshot()` creates it.
 
     Args:
-        manifest: Says of which operator: its keys, max parallelism and schemas.
+        manifest: Describes the operator: its keys, max parallelism and schemas.
         tables: Live rows of each state, in the columns of the log.
     """
 
@@ -38,29 +38,29 @@ class OperatorSubtaskState:
         self._schemas = {schema.name: schema for schema in manifest.schemas}
 
     def states(self) -> dict[str, dict[Any, Any]]:
-        """Returns what every state holds, by its name.
+        """Returns the contents of every keyed state, by name.
 
-        Each is a dict by key: of the values, for a list state of lists, for a map state of dicts; reducing and
-        aggregating states have their accumulators. A key of several columns is a tuple. Rows that a function put as
-        dataclasses or tuples are `Row`s here: the log does not know a Python class.
+        Each is a dict from key to value; the values of a list state are lists, those of a map state dicts, those of
+        reducing and aggregating states accumulators. A key of several columns is a tuple. Rows that a function put as
+        dataclasses or tuples are `Row`s here: the log does not record Python classes.
         """
         keyed = [name for name, schema in self._schemas.items() if schema.kind == "keyed" and name != RAW_KEYED]
         return {name: _contents(self._schemas[name], self._tables[name]) for name in keyed}
 
     def broadcast_states(self) -> dict[str, dict[Any, Any]]:
-        """Returns the map of every broadcast state, by its name; of a single subtask's harness if it is subtask 0."""
-        found = {}
+        """Returns the map of every broadcast state, by name. A harness of one subtask has them only for subtask 0."""
+        maps = {}
         for name, schema in self._schemas.items():
             if schema.kind == "broadcast":
                 table = self._tables[name]
                 user_keys = key_reader(parse_ddl(schema.user_key or ""))(table.column(USER_KEY))
-                found[name] = dict(zip(user_keys, _values(schema, table), strict=True))
-        return found
+                maps[name] = dict(zip(user_keys, _values(schema, table), strict=True))
+        return maps
 
     def operator_states(self) -> dict[str, list[list[Any]]]:
-        """Returns the lists of every operator list state, by its name: one list for each subtask, in order.
+        """Returns the lists of every operator list state, by name: one list for each subtask, in order.
 
-        Without the empty ones behind the last that holds something.
+        Empty lists after the last list with elements are omitted.
         """
         lists = [s for s in self._schemas.values() if s.kind == "operator" and s.name != RAW_OPERATOR]
         return {schema.name: _lists(schema, self._tables[schema.name]) for schema in lists}
@@ -80,21 +80,21 @@ class OperatorSubtaskState:
     def timers(self, domain: TimeDomain) -> dict[Any, list[int]]:
         """Returns the times of the registered timers of a clock, ascending, by key."""
         name = TIMERS[domain]
-        found = _contents(self._schemas[name], self._tables[name]) if name in self._tables else {}
-        return {key: sorted(times) for key, times in found.items()}
+        contents = _contents(self._schemas[name], self._tables[name]) if name in self._tables else {}
+        return {key: sorted(times) for key, times in contents.items()}
 
     def has(self, name: str) -> bool:
-        """Says whether there is a state of this name."""
+        """Returns whether a state of this name exists."""
         return name in self._tables
 
     def table(self, name: str) -> pa.Table:
         """Returns the live rows of a state in the columns of its table: key group, key, value and more."""
         if name not in self._tables:
-            raise KeyError(f"There is no state {name!r} here; there are {sorted(self._tables)}.")
+            raise KeyError(f"There is no state {name!r} here, only {sorted(self._tables)}.")
         return self._tables[name]
 
     def key_groups(self) -> set[int]:
-        """Returns the key groups in which there is keyed state, or a timer."""
+        """Returns the key groups that have keyed state or a timer."""
         return self._groups(of_operator=False)
 
     def subtasks(self) -> set[int]:
@@ -123,17 +123,17 @@ def _contents(schema: StateSchema, table: pa.Table) -> dict[Any, Any]:
     keys = KeyCodec(schema.key, 1).read([table.column(column.name) for column in schema.key])
     entries = join_entries(keys, table.column(NAMESPACE).to_pylist())
     values = _values(schema, table)
-    found: dict[Any, Any] = {}
+    contents: dict[Any, Any] = {}
     if schema.user_key is not None:
         user_keys = key_reader(parse_ddl(schema.user_key))(table.column(USER_KEY))
         for entry, user_key, value in zip(entries, user_keys, values, strict=True):
-            found.setdefault(entry, {})[user_key] = value
+            contents.setdefault(entry, {})[user_key] = value
     elif schema.shape == "list":
         for entry, value in zip(entries, values, strict=True):
-            found.setdefault(entry, []).append(value)
+            contents.setdefault(entry, []).append(value)
     else:
-        found = dict(zip(entries, values, strict=True))
-    return found
+        contents = dict(zip(entries, values, strict=True))
+    return contents
 
 
 def _values(schema: StateSchema, table: pa.Table) -> list[Any]:
@@ -141,27 +141,27 @@ def _values(schema: StateSchema, table: pa.Table) -> list[Any]:
 
 
 def repackage_state(*snapshots: OperatorSubtaskState) -> OperatorSubtaskState:
-    """Puts the snapshots of several subtasks together, as Flink's harness does.
+    """Joins the snapshots of several subtasks, as Flink's harness does.
 
     Raises:
-        StateTypeChangedError: A state has another type in another snapshot.
-        ValueError: Two of them hold the same key group or subtask, so that they are not of several subtasks.
+        StateTypeChangedError: A state has different types in two snapshots.
+        ValueError: Two snapshots contain the same key group or subtask, so they are not of different subtasks.
     """
     return reduce(_together, snapshots)
 
 
 def _together(left: OperatorSubtaskState, right: OperatorSubtaskState) -> OperatorSubtaskState:
-    both = sorted(left.key_groups() & right.key_groups())
-    if both:
-        raise ValueError(f"Key groups {both[:10]} are in two snapshots; give one snapshot of each subtask.")
-    if both := sorted(left.subtasks() & right.subtasks()):
-        raise ValueError(f"Subtasks {both[:10]} are in two snapshots; give one snapshot of each subtask.")
+    shared = sorted(left.key_groups() & right.key_groups())
+    if shared:
+        raise ValueError(f"Key groups {shared[:10]} are in two snapshots; give one snapshot of each subtask.")
+    if shared := sorted(left.subtasks() & right.subtasks()):
+        raise ValueError(f"Subtasks {shared[:10]} are in two snapshots; give one snapshot of each subtask.")
     others = {schema.name: schema for schema in left.manifest.schemas}
     for schema in right.manifest.schemas:
         if (other := others.get(schema.name, schema)).schema_id != schema.schema_id:
             raise StateTypeChangedError(
                 f"State {schema.name!r} has the type {schema.value} in one snapshot and {other.value} in another.",
-                action="Take all snapshots behind the first epoch of the new type, or all in front of it.",
+                action="Take all snapshots after the first epoch of the new type, or all before it.",
             )
     newest = max(left.manifest, right.manifest, key=lambda manifest: manifest.epoch)
     schemas = merge_schemas(left.manifest.schemas, right.manifest.schemas, newest.epoch)
@@ -181,24 +181,24 @@ class OperatorLog:
         self._tables: dict[str, list[tuple[int, pa.Table]]] = {}
 
     def restore(self, snapshot: OperatorSubtaskState) -> None:
-        """Begins with what a snapshot holds."""
+        """Starts the log with the contents of a snapshot."""
         self.schemas = snapshot.manifest.schemas
         epoch = snapshot.manifest.epoch
         self._tables = {schema.name: [(epoch, snapshot.table(schema.name))] for schema in self.schemas}
 
     def seal(self, epoch: int, changes: Changes, schemas: Iterable[StateSchema]) -> None:
-        """Adds what the subtasks froze in an epoch.
+        """Adds the changes that the subtasks froze in an epoch.
 
         Raises:
-            StateTypeChangedError: The log has a state with a type that cannot become this one.
-            TtlTimeChangedError: The log has it with times to live in another time.
+            StateTypeChangedError: The log has a state with a type that cannot be migrated to this one.
+            TtlTimeChangedError: In the log its time to live is measured in another time.
         """
         self.schemas = merge_schemas(self.schemas, schemas, epoch - 1)
         for schema, rows in changes:
             self._tables.setdefault(schema.name, []).append((epoch, with_position(rows, epoch)))
 
     def loader(self, key_groups: KeyGroupRange) -> Callable[[StateSchema], Iterable[pa.Table]]:
-        """Returns what a backend loads its states with: rows of its own key groups only."""
+        """Returns the function by which a backend loads its states: only rows of its own key groups."""
 
         def load(schema: StateSchema) -> Iterator[pa.Table]:
             for epoch, table in self._tables.get(schema.name, ()):
@@ -208,13 +208,13 @@ class OperatorLog:
         return load
 
     def live(self, key_groups: KeyGroupRange, subtasks: KeyGroupRange) -> dict[str, pa.Table]:
-        """Returns the live rows of every state: keyed ones of some key groups, others of some subtasks."""
-        found = {}
+        """Returns the live rows of every state: of keyed states for some key groups, of others for some subtasks."""
+        tables = {}
         for schema in self.schemas:
             empty = log_schema(schema, ddl_to_arrow, position=True).empty_table()
             within = subtasks if schema.kind in ("operator", "broadcast") else key_groups
-            found[schema.name] = fold(schema, [empty, *self.loader(within)(schema)])
-        return found
+            tables[schema.name] = fold(schema, [empty, *self.loader(within)(schema)])
+        return tables
 
 
 def _within(table: pa.Table, key_groups: KeyGroupRange) -> pa.Table:

@@ -1,6 +1,6 @@
-"""What operations on state mean, in the plainest Python: the reference that the vectorised fold is tested against.
+"""The meaning of operations on state, in plain Python: tests compare the vectorised fold with it.
 
-One row after the other, dictionaries of dictionaries, no cleverness. Slow on purpose.
+It applies one row after the other to nested dictionaries. It is simple, and therefore slow, on purpose.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -14,10 +14,10 @@ LiveRow = tuple[Any, ...]
 
 
 class ReferenceState:
-    """One state, as the rows of its log leave it.
+    """The contents of one state after the rows of its log.
 
-    `groups` is key group -> (key, namespace) -> content. The content of a value is `(value, last_access)`, of a list
-    the list of these, of a map a dictionary of these by user key.
+    `groups` is key group -> (key, namespace) -> content. The content of a value is `(value, last_access)`, that of a
+    list a list of such pairs, that of a map a dictionary of such pairs by user key.
     """
 
     def __init__(self, schema: StateSchema) -> None:
@@ -54,7 +54,7 @@ class ReferenceState:
     def live(self) -> list[LiveRow]:
         """Returns (key group, *key, namespace, [user key,] value, last_access) per live row, comparable by `==`.
 
-        Sorted by their `repr`, but the elements of a list in their order.
+        The rows are sorted by their `repr`; the elements of a list keep their order.
         """
         rows: list[LiveRow] = []
         for group, entries in self.groups.items():
@@ -79,7 +79,7 @@ class ReferenceState:
 
 
 def hashable(value: Any) -> Hashable:
-    """Returns a value of nested lists and dictionaries as one that can be a dictionary's key; NaN equals itself."""
+    """Converts nested lists and dictionaries to a hashable value in which NaN equals itself."""
     if isinstance(value, dict):
         return ("struct", *((name, hashable(field)) for name, field in value.items()))
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Finds functions that behave differently when they are made anew: what they keep in fields is not in their state."""
+"""Finds functions that behave differently when created anew, because they keep in fields what is not in their state."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,24 +10,24 @@ from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTes
 def check_restorable(
     make_harness: Callable[[], KeyedOneInputStreamOperatorTestHarness], epochs: Sequence[Iterable[Any]]
 ) -> None:
-    """Compares an operator that goes on with one whose instances are made anew in front of every epoch.
+    """Compares an operator that keeps its instances with one that creates new instances before every epoch.
 
-    In a job both happen, in no foreseeable order: workers rotate, and a restart begins with new instances.
+    In a job both happen, in an unpredictable order: workers rotate, and a restart begins with new instances.
 
     Args:
-        make_harness: Makes a harness; it is called twice.
+        make_harness: Creates a harness; it is called twice.
         epochs: Records of each epoch.
 
     Raises:
-        AssertionError: Output or state differ; it names the first epoch in which they do.
+        AssertionError: Output or state differ; the message names the first epoch in which they do.
     """
     with make_harness() as warm, make_harness() as anew:
         for number, records in enumerate([list(whole(records)) for records in epochs], 1):
-            found = [_run(harness, records) for harness in (warm, anew)]
+            results = [_run(harness, records) for harness in (warm, anew)]
             anew.close()
-            for what, kept, made in zip(("output", "state"), *found, strict=True):
+            for what, kept, made in zip(("output", "state"), *results, strict=True):
                 assert kept == made, (
-                    f"In epoch {number} the {what} of instances that go on is {kept}, that of instances made anew "
+                    f"In epoch {number} the {what} of the kept instances is {kept}, that of new instances is "
                     f"{made}: the function keeps in fields what it does not store."
                 )
 

@@ -1,4 +1,4 @@
-"""A small job with one state of each kind of row, and random histories for it."""
+"""A small job with a value, a list and a map state, and random changes for it."""
 
 import random
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def sample_job(root: str, job: str = "flights") -> JobBuilder:
 
 
 def random_changes(rng: random.Random, count: int = 12) -> dict[StateName, Sequence[Change]]:
-    """Returns changes of all states: null keys, null values, deletes, clears, and now and then a reset key group."""
+    """Returns changes of all states: null keys, null values, deletes, clears, and sometimes a reset key group."""
     counts = [_value(rng) for _ in range(count)]
     legs = [_list(rng) for _ in range(count)]
     seen = [_map(rng) for _ in range(count)]

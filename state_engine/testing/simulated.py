@@ -1,4 +1,4 @@
-"""The simulated world behind the ports of the protocol: what survives a driver, crashes, a log that lies.
+"""The simulated world that implements the ports of the protocol: what survives a driver, crashes, a faulty log.
 
 Everything is deterministic: there are no threads, and all choices are in `Faults` or come from a seed.
 """
@@ -27,27 +27,27 @@ At = tuple[CrashPoint, int | None]
 
 
 TABLE_OF = "count"
-"""The operator whose output goes to the exactly-once table; the sink has its name."""
+"""The operator with output to the exactly-once table; the sink has its name."""
 
 
 class SimulatedCrash(BaseException):
-    """The process is gone. Not an `Exception`: nothing may catch it on the way."""
+    """The process died. Not an `Exception`, so that no code of the process catches it."""
 
 
 @dataclass
 class Faults:
-    """What goes wrong for one driver. Each entry happens once, then it is used up.
+    """What goes wrong for one driver. Each entry happens once, and is then removed.
 
     Attributes:
         crashes: Points at which the driver's process ends; an epoch of None is any epoch.
         task_deaths: Points at which only the task attempt ends; the engine tries it again.
         hooks: Called at a point, before the crash: another driver may act in between.
-        puts: What becomes of the next puts of manifests.
-        failed_reads: How many of the next reads of manifests fail.
-        mixed: Epochs whose first try lets downstream subtasks read two attempts of one upstream subtask.
-        missing: Epochs whose first try loses a barrier.
-        aborted: Epochs whose first try is given up by the engine.
-        sink_errors: How many of the next sink commits report an error; each second one has taken effect all the same.
+        puts: The outcomes of the next puts of manifests.
+        failed_reads: Number of the next reads of manifests that fail.
+        mixed: Epochs in which, on the first try, downstream subtasks read two attempts of one upstream subtask.
+        missing: Epochs that lose a barrier on the first try.
+        aborted: Epochs that the engine aborts on the first try.
+        sink_errors: Number of the next sink commits that report an error; every second one took effect nevertheless.
     """
 
     crashes: list[At] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Faults:
 
 @dataclass
 class SimulatedCrashes:
-    """The `Crash` port: counts what it passes, and crashes where the faults say so."""
+    """The `Crash` port: counts the points that are passed, and crashes as the faults say."""
 
     faults: Faults
     reached: Counter[CrashPoint]
@@ -78,15 +78,15 @@ class SimulatedCrashes:
                 raise SimulatedCrash(f"{point}@{epoch}")
 
     def task_dies(self, point: CrashPoint, epoch: int) -> bool:
-        """Passes a point inside a task; says whether the attempt ends here."""
+        """Passes a point inside a task; returns whether the attempt ends here."""
         self.at(point, epoch)
-        found = [wanted for wanted in ((point, epoch), (point, None)) if wanted in self.faults.task_deaths]
-        self.faults.task_deaths = [one for one in self.faults.task_deaths if one not in found]
-        return bool(found)
+        deaths = [wanted for wanted in ((point, epoch), (point, None)) if wanted in self.faults.task_deaths]
+        self.faults.task_deaths = [one for one in self.faults.task_deaths if one not in deaths]
+        return bool(deaths)
 
 
 class Entry(NamedTuple):
-    """What the at-least-once sink took over from one epoch."""
+    """The rows that the at-least-once sink got from one epoch."""
 
     generation: int
     epoch: int
@@ -95,7 +95,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class World:
-    """All that survives a driver. Its clock is off by `clock_error_ms`; `now_ms` is the time that has passed."""
+    """Everything that survives a driver. Its clock is wrong by `clock_error_ms`; `now_ms` is the true time."""
 
     job: str
     storage: MemoryStorage
@@ -115,7 +115,7 @@ class World:
         self.log = self.open_log()
 
     def open_log(self) -> ManifestLog:
-        """Opens a fresh view of the chain that has decoded nothing yet."""
+        """Opens a new view of the chain, with nothing cached."""
         return ManifestLog(self.storage, self.job, open_job=lambda job: self.others[job].storage)
 
     def new_id(self) -> str:
@@ -123,13 +123,13 @@ class World:
         return f"{self.ids:032x}"
 
     def deliver(self) -> None:
-        """Lets the puts arrive that were still on their way."""
+        """Delivers the puts that were still in flight."""
         while self.in_flight:
-            with suppress(StorageError):  # somebody else may hold the number by now
+            with suppress(StorageError):  # another driver may have taken the number by now
                 self.put(self.in_flight.pop(0))
 
     def put(self, manifest: Manifest) -> StoredManifest:
-        """Puts a manifest, then asserts that no epoch is sealed over an open debt (E7)."""
+        """Puts a manifest, then asserts that its predecessor has no open debt (E7)."""
         stored = self.log.put(manifest)
         if manifest.kind in ("epoch", "idle"):
             debt = debts.owed(self.log, self.log.read(manifest.generation, manifest.epoch - 1))
@@ -171,7 +171,7 @@ class World:
 
 @dataclass
 class FaultyLog:
-    """The `Log` port of one driver: answers get lost, puts fail, or stay under way until `World.deliver`."""
+    """The `Log` port of one driver: answers get lost, puts fail, or stay in flight until `World.deliver`."""
 
     world: World
     faults: Faults

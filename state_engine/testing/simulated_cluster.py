@@ -1,4 +1,4 @@
-"""One job of production's classes on storage and a sink's table in memory, and everything that may happen to it.
+"""One job, run by production's classes on storage and a sink's table in memory, and everything that may happen to it.
 
 `StartUp`, `EpochDriver`, `ManifestLog`, `CheckpointPublisher`, `TableSink`, retention, compaction and savepoints are
 production's own. Storage, the table, time and the order of what happens are simulated.
@@ -47,7 +47,7 @@ _NUMBERS = count()
 
 
 def position(manifest: Manifest) -> int:
-    """Returns how many records are read after a manifest."""
+    """Returns the number of records that are read up to a manifest."""
     return int(manifest.sources[0].offset) if manifest.sources else 0
 
 
@@ -68,7 +68,7 @@ class HostClock:
 
 @dataclass
 class Publishing:
-    """The `Background` of a driver: at once, or in a process of its own that others overtake."""
+    """The `Background` of a driver: runs tasks at once, or in a separate process that other processes may overtake."""
 
     cluster: "Cluster"
     owner: Process | None
@@ -95,7 +95,7 @@ class Publishing:
 
 @dataclass
 class Crashes:
-    """The `Crash` port: each of its places is one at which a process may stop or die."""
+    """The `Crash` port: a process may stop or die at each crash point."""
 
     processes: Processes
 
@@ -104,14 +104,14 @@ class Crashes:
 
 
 class ClusterSinks:
-    """The `Sinks` port: production's sink over a table, and a function that may be told twice."""
+    """The `Sinks` port: production's sink over a table, and a function that may get an epoch twice."""
 
     def __init__(self, cluster: "Cluster", log: ManifestLog, now_ms: Callable[[], int], crash: Crashes) -> None:
         self._cluster, self._log, self._crash = cluster, log, crash
         self._table = TableSink(JOB, TABLE, cluster.table, log, now_ms)
 
     def check(self) -> None:
-        """Looks at the table, as each start does before anything else."""
+        """Checks the table, as each start does before anything else."""
         self._table.check()
 
     def standings(self) -> list[SinkStanding]:
@@ -153,7 +153,7 @@ class ClusterSinks:
             self._tell(manifest)
 
     def _entered(self, target: StoredManifest) -> list[Manifest]:
-        """Epochs of an abandoned line whose output comes back, and was never told: they were abandoned owing it."""
+        """Returns epochs that a rewind makes current again, with output still owed since they were abandoned."""
         head, told = look.newest(self._log), {told[:2] for told in self._cluster.told}
         entered = since(self._log, target, head) if head is not None else ()
         return [m for m in entered if outputs_of(m, TOLD) and (m.generation, m.epoch) not in told]
@@ -174,7 +174,7 @@ class ClusterSinks:
 
 @dataclass
 class Backup:
-    """Everything durable at one moment."""
+    """A copy of everything durable at one moment."""
 
     objects: dict[str, tuple[bytes, int]]
     versions: list[LoggedVersion]
@@ -184,11 +184,11 @@ class Backup:
 
 
 class Cluster:
-    """All that survives a driver.
+    """Everything that survives a driver.
 
     Args:
-        inline_threshold: Up to how many bytes changes lie in the manifest.
-        mixed: Whether a subtask's worker changes often, so that caches fall behind; else it does now and then.
+        inline_threshold: Largest size in bytes of changes that are inlined in the manifest.
+        mixed: Whether a subtask changes its worker often, so that caches lag; otherwise it changes sometimes.
     """
 
     def __init__(self, inline_threshold: int = 0, *, mixed: bool = False) -> None:
@@ -204,8 +204,8 @@ class Cluster:
         self.drivers: list[ClusterDriver] = []
         self.stray: Barrier | None = None
         self.compacted = self.kept = False
-        self.kept_from = 0  # the record behind which the table has all rows, besides what else it has kept
-        self.ghosts: list[str] = []  # what became visible and was not whole
+        self.kept_from = 0  # from this record on the table has all rows, besides others that it kept
+        self.ghosts: list[str] = []  # checkpoints that became visible but were not complete
         self.backup: Backup | None = None
         self._ids = count(1)
         self.storage = self._opened()
@@ -214,11 +214,11 @@ class Cluster:
         watch(self.processes, lambda: self.now_ms)
 
     def _is_spared(self, path: str) -> bool:
-        """What the simulated function is given, as it is."""
+        """Spares the files with output for the simulated function."""
         return path.endswith(f"-{TOLD}.parquet")
 
     def _note_ghosts(self, path: str) -> None:
-        """Notes which checkpoints a commit to `_checkpoints` makes visible though their manifest or base is gone."""
+        """Records checkpoints that a commit to `_checkpoints` makes visible although manifest or base is missing."""
         if not path.startswith(f"{CHECKPOINTS}/_plain_log/"):
             return
         tables = open_tables(self.storage)
@@ -238,22 +238,22 @@ class Cluster:
         return self.processes.call(f"table {name}", self.table.path, effect)
 
     def close(self) -> None:
-        """Ends everything that is left, and forgets the storage."""
+        """Ends all remaining processes, and deletes the storage."""
         for process in list(self.processes.parked):
             self.processes.kill(process)
         watch(Processes(), lambda: 0)
         MemoryStorage.forget(f"{self.root.removeprefix('memory://')}/{JOB}")
 
     def new_id(self) -> str:
-        """Returns a new id; names of savepoints are made of its first eight digits."""
+        """Returns a new id; names of savepoints use its first eight digits."""
         return f"{next(self._ids):08x}".ljust(32, "0")
 
     def open_log(self) -> ManifestLog:
-        """Opens a fresh view of the log."""
+        """Opens a new view of the log."""
         return ManifestLog(self.storage, JOB)
 
     def worker_for(self, plan: EpochPlan, subtask: int, attempt: int) -> Worker:
-        """Mostly the same worker gets a subtask, now and then another one; two times of five if they are `mixed`."""
+        """Returns a subtask's worker: usually the same one, sometimes another; with `mixed`, in 2 of 5 cases."""
         other = (plan.epoch * 7 + subtask * 3) % 5 // 2 if self.mixed else (plan.epoch + subtask) % 4 == 0
         return self.workers[(subtask + attempt + plan.retry + other) % len(self.workers)]
 
@@ -273,9 +273,9 @@ class Cluster:
         )  # fmt: skip
 
     def put_back(self, *, table: bool = True) -> None:
-        """All processes die, and everything durable is as it was in the backup; workers live on.
+        """Ends all processes and puts the backup back; workers survive.
 
-        Without `table` what the sinks have stays.
+        Without `table` the sinks keep their current contents.
         """
         if self.backup is None:
             return
@@ -291,8 +291,8 @@ class Cluster:
         self.table.versions[:] = self.backup.versions
         self.table.rows = dict(self.backup.files)
         self.told = list(self.backup.told)
-        held = {row for rows in self.backup.files.values() for row in rows}
-        self.foreign = [row for row in self.foreign if row in held]
+        restored = {row for rows in self.backup.files.values() for row in rows}
+        self.foreign = [row for row in self.foreign if row in restored]
 
 
 class ClusterDriver:
@@ -314,7 +314,7 @@ class ClusterDriver:
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
     ) -> None:
-        """S1 to S5."""
+        """Does S1 to S5."""
         cluster, clock = self.cluster, self.clock
         storage, log, crash = open_storage(cluster.root, JOB), cluster.open_log(), Crashes(cluster.processes)
         self.publishing = Publishing(cluster, cluster.processes.current)
@@ -350,7 +350,7 @@ class ClusterDriver:
         )
 
     def step(self, order: int = 0) -> None:
-        """One batch. What the engine believes to be read moves only if it returns (E8)."""
+        """Runs one batch. The offset moves only if the epoch succeeds (E8)."""
         assert self.epochs is not None
         end = self.offset + BATCH
         tasks = ClusterTasks(self.cluster, range(self.offset, end), order)
@@ -358,13 +358,13 @@ class ClusterDriver:
         self.offset = end
 
     def idle(self) -> None:
-        """An epoch without records."""
+        """Runs an epoch without records."""
         assert self.epochs is not None
         self.epochs.run_idle(ClusterTasks(self.cluster, range(0)))
 
 
 def told_on(cluster: Cluster, head: Manifest) -> set[tuple[int, str, int]]:
-    """Returns what the at-least-once sink was told of epochs on the lineage of a manifest."""
+    """Returns the rows that the at-least-once sink got from epochs on the lineage of a manifest."""
     on_line = (rows for generation, epoch, rows in cluster.told if contains(head.lineage, generation, epoch))
     return {row for rows in on_line for row in rows}
 

@@ -1,7 +1,7 @@
-"""Histories of the simulated cluster: a line of text says what happens, and playing it says whether the job survives.
+"""Plays histories of the simulated cluster: a line of text describes events, and the player checks the job.
 
-What the words of a line mean is said in `history_words.py`. After the last word faults stop, and everything must be
-well (`Player.settle`).
+`history_words.py` explains the words of a line. After the last word faults end, and the job must recover
+(`Player.settle`).
 """
 
 from collections.abc import Callable
@@ -33,13 +33,13 @@ from state_engine.testing.simulated_workers import GROUPS, load, truth
 TICKS_MS = (1_000, 60_000, 600_000, LEASE_MS + 1)
 SKEWS_MS = (0, 300_000, -300_000, 600_000)
 SHRINKING = 400
-"""How many histories are played, at most, to make one that fails shorter."""
+"""Maximum number of histories that are played to shorten a failing one."""
 
 _SIMPLER: tuple[dict[str, Any], ...] = ({"faults": ()}, {"calls": None, "of_table": False}, {"number": 0})
 
 
 class Found(AssertionError):
-    """What must hold does not. `kind` is the same for the same fault, whatever the numbers are."""
+    """A check failed. `kind` is the same for the same fault, whatever the numbers are."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
@@ -48,12 +48,12 @@ class Found(AssertionError):
 
 @dataclass
 class Player:
-    """Plays one history on a cluster of its own."""
+    """Plays one history on a new cluster."""
 
     cluster: Cluster = field(init=False)
 
     def play(self, actions: list[Action]) -> None:
-        """Plays a history, lets faults stop, and checks what is left.
+        """Plays a history, ends the faults, and checks the job.
 
         Raises:
             Found: Something is lost, doubled or wrong, or the job makes no progress.
@@ -78,7 +78,7 @@ class Player:
         return self._ended(process)
 
     def _ended(self, process: Process) -> Process:
-        """A process may end with any named error; and with another one if it has read a flipped bit."""
+        """Checks how a process ended: with a named error, or with any error if it has read a flipped bit."""
         error = process.error
         if not process.done or error is None or isinstance(error, (LakestateError, Killed)):
             return process
@@ -108,7 +108,7 @@ class Player:
         driver.process = self._run(action, partial(driver.start, restore))
 
     def _driver(self, number: int) -> ClusterDriver | None:
-        """The newest driver, or now and then an older one, if it runs and has nothing to do."""
+        """Returns the newest driver, or sometimes an older one; None if it is busy or was killed."""
         ready = [one for one in self.cluster.drivers if one.epochs is not None]
         if not ready:
             return None
@@ -125,7 +125,7 @@ class Player:
             driver.process = self._run(action, partial(driver.step, action.number // 10 % 10))
 
     def _crash(self, action: Action) -> None:
-        """An epoch whose driver dies on the way."""
+        """Runs an epoch in which the driver dies."""
         if (driver := self._driver(0)) is not None:
             driver.process = self._run(action._replace(calls=action.number % 25), driver.step)
             driver.process.killed = True
@@ -138,7 +138,7 @@ class Player:
         if (driver := self._driver(action.number)) is not None:
             driver.process = self._run(action, driver.idle)
 
-    # the order of what happens ------------------------------------------------------------------------------------
+    # the order of events ------------------------------------------------------------------------------------------
 
     def _resume(self, action: Action) -> None:
         parked = self.cluster.processes.parked
@@ -164,7 +164,7 @@ class Player:
     def _skew(self, action: Action) -> None:
         self.cluster.skews[action.number % HOSTS] = SKEWS_MS[action.number // HOSTS % len(SKEWS_MS)]
 
-    # what else happens to the job ---------------------------------------------------------------------------------
+    # other events -------------------------------------------------------------------------------------------------
 
     def _savepoint(self, action: Action) -> None:
         log = self.cluster.open_log()
@@ -174,8 +174,8 @@ class Player:
 
     def _take(self, host: int, epoch: int | None) -> None:
         clock = HostClock(self.cluster, host)
-        taken = trigger_savepoint(self.cluster.root, JOB, epoch=epoch, clock=clock, ids=self.cluster)
-        self.cluster.savepoints.append(taken.savepoint_id)
+        savepoint = trigger_savepoint(self.cluster.root, JOB, epoch=epoch, clock=clock, ids=self.cluster)
+        self.cluster.savepoints.append(savepoint.savepoint_id)
 
     def _dispose(self, action: Action) -> None:
         if self.cluster.savepoints:
@@ -212,7 +212,7 @@ class Player:
         self.cluster.save()
 
     def _putback(self, action: Action) -> None:
-        """Root and table are put back, or the root alone; the first starts after that come to nothing."""
+        """Puts back the backup of root and table, or of the root only; then starts 1 to 6 drivers in turn."""
         parallelism = self.cluster.drivers[-1].parallelism if self.cluster.drivers else 1
         if self.cluster.backup is None:
             return
@@ -221,7 +221,7 @@ class Player:
             self._launch(Action("start"), None, ClusterDriver(self.cluster, 0, parallelism))
 
     def _wipe(self, action: Action) -> None:
-        """The job's folder is removed, its sink's table is not."""
+        """Deletes the job's folder, but not its sink's table."""
         for process in list(self.cluster.processes.parked):
             self.cluster.processes.kill(process)
         self.cluster.processes.in_flight.clear()
@@ -232,17 +232,19 @@ class Player:
     def _alter(self, action: Action) -> None:
         self.cluster.table.alter(altered=action.number % 2 == 0)
 
-    # once faults stop ---------------------------------------------------------------------------------------------
+    # after the faults ---------------------------------------------------------------------------------------------
 
     def settle(self, *, parked_first: bool = False, retain: bool = False) -> None:
-        """Faults stop: a start succeeds, the job goes on, and what is left is right; also when the last zombie ends.
+        """Checks, without further faults, that a start succeeds, the job continues, and its data is right.
+
+        It checks again after the last zombie has ended.
 
         Args:
-            parked_first: Whether the processes that stand in front of a call go on before that start.
-            retain: Whether retention comes in front of the last zombies.
+            parked_first: Whether processes that are stopped before a call continue before that start.
+            retain: Whether retention runs before the last zombies.
 
         Raises:
-            Found: It is not so.
+            Found: A check failed.
         """
         self.cluster.table.alter(altered=False)
         if parked_first:
@@ -258,7 +260,7 @@ class Player:
         self._savepoints()
 
     def _progress(self, problem: str, *, checkpoint: bool = False) -> None:
-        """A start and an epoch, or two with a checkpoint; nobody disturbs them."""
+        """Runs a start and an epoch, with `checkpoint` two epochs; nothing disturbs them."""
         driver = ClusterDriver(self.cluster, 0, 1)
         self.cluster.drivers.append(driver)
         process = self._calm(partial(driver.start, None))
@@ -301,21 +303,21 @@ class Player:
         processes.deliver()
 
     def _verify(self) -> None:
-        """State and output are those of a plain loop."""
+        """Checks that state and output are those of a plain loop."""
         log = self.cluster.open_log()
         head = look.newest(log)
         if head is None:
             raise Found("nothing is sealed")
         expected = truth(position(head.manifest))
         try:
-            found = load(self.cluster.root, JOB, log, head, KeyGroupRange(0, GROUPS - 1))
+            state = load(self.cluster.root, JOB, log, head, KeyGroupRange(0, GROUPS - 1))
         except LakestateError as error:
             raise Found(f"the state cannot be loaded ({type(error).__name__})", str(error)) from error
-        if found != expected.state:
-            raise Found("the state is wrong", f"{found} instead of {expected.state}")
+        if state != expected.state:
+            raise Found("the state is wrong", f"{state} instead of {expected.state}")
         rows = [row for row in self.cluster.table.live if row[0] >= 0]
-        asked = {row for row in expected.rows if row[0] >= self.cluster.kept_from}
-        if asked - set(rows) if self.cluster.kept else rows != sorted(expected.rows):
+        required = {row for row in expected.rows if row[0] >= self.cluster.kept_from}
+        if required - set(rows) if self.cluster.kept else rows != sorted(expected.rows):
             raise Found("the exactly-once sink is wrong", _difference(rows, expected.rows))
         if sorted(row for row in self.cluster.table.live if row[0] < 0) != sorted(self.cluster.foreign):
             raise Found("rows of another application are gone from the table")
@@ -328,7 +330,7 @@ class Player:
             raise Found("a commit was made to a table that finished files do not fit")
 
     def _savepoints(self) -> None:
-        """Retention takes what it may, twice; then every savepoint is whole, and the job goes back to one of them."""
+        """Runs retention twice; then checks that all savepoints are complete, and restores the first and the last."""
         for _ in range(2):
             self.cluster.expire()
             self._check(self._calm(partial(self._retention, 0)), "retention fails")
@@ -355,23 +357,23 @@ def _difference(rows: list[tuple[int, str, int]], expected: tuple[tuple[int, str
 
 
 def find(actions: list[Action]) -> Found | None:
-    """Plays a history and returns what it found, None if all is well."""
+    """Plays a history; returns the failure, or None if all checks pass."""
     try:
         Player().play(actions)
-    except Found as found:
-        return found
+    except Found as failure:
+        return failure
     return None
 
 
 def shrink(actions: list[Action], kind: str) -> list[Action]:
-    """Makes a history shorter that finds something of a kind, and still does: fewer words, then simpler ones."""
+    """Shortens a history that fails with a kind, as long as it still does: fewer words, then simpler ones."""
     tries = 0
 
     def still(candidate: list[Action]) -> bool:
         nonlocal tries
         tries += 1
-        found = find(candidate)
-        return found is not None and found.kind == kind
+        failure = find(candidate)
+        return failure is not None and failure.kind == kind
 
     size = len(actions) // 2
     while size and tries < SHRINKING:

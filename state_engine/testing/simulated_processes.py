@@ -1,7 +1,7 @@
-"""Processes of the simulated cluster: one runs at a time, and stops in front of any call to storage or to a table.
+"""Processes of the simulated cluster: one runs at a time, and may stop before any call to storage or to a table.
 
-Each process is a greenlet (from the package `greenlet`, of the development group), so that a switch costs less than a
-microsecond. A call may also go wrong in one of the ways of `FAULTS`.
+Each process is a greenlet (from the package `greenlet`, of the development group), so that a switch takes less than a
+microsecond. A call may also fail in one of the ways of `FAULTS`.
 """
 
 from collections import Counter
@@ -18,9 +18,9 @@ from state_engine.errors import StorageError
 from state_engine.storage.memory import MemoryStorage
 
 FAULTS = ("fail", "lost", "late", "torn", "full", "flip")
-"""What becomes of one call. It fails; it takes effect and its answer is lost (so does a write whose fsync fails); it is
-reported as failed and takes effect later; half of an object is written; the disk is full from now on; a bit of what was
-read is flipped."""
+"""What may happen to one call, in this order: it fails; it takes effect but its answer is lost (as when the fsync of a
+write fails); it is reported as failed and takes effect later; half of an object is written; the disk is full from now
+on; a bit of the data that was read is flipped."""
 
 READS = ("get", "list", "folders", "exists")
 WRITES = ("put_if_absent", "put_exclusive", "delete")
@@ -28,7 +28,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Killed(BaseException):
-    """The process is gone. Not an `Exception`: nothing may catch it on the way."""
+    """The process died. Not an `Exception`, so that no code of the process catches it."""
 
 
 @dataclass(eq=False)
@@ -37,15 +37,15 @@ class Process:
 
     Attributes:
         name: What it does.
-        work: Does it.
-        faults: By the number of the call that goes wrong: how.
-        owner: The process that dies together with this one.
-        calls: How many calls it has made.
-        left: How many more calls it may make before it stops; None for all.
-        counted: Which calls these are; any, or those whose name begins so.
+        work: The function that does it.
+        faults: Faults by the number of the call that they hit.
+        owner: The process with which this one dies.
+        calls: Number of calls that it has made.
+        left: Number of calls that it may still make before it stops; None for no limit.
+        counted: Prefix of the names of calls that count for `left`; empty for all calls.
         full: Whether its disk is full.
         misread: Whether it has read a flipped bit.
-        error: What it ended with.
+        error: The error with which it ended.
     """
 
     name: str
@@ -74,15 +74,15 @@ class Process:
 
 
 class Processes:
-    """All processes of a cluster. Calls that none of them makes, such as those of a check, are passed through.
+    """All processes of a cluster. Calls from outside these processes, such as those of a check, pass through.
 
     Attributes:
-        current: The process that runs.
-        parked: Those that stand in front of a call.
-        played: How many faults of each kind have come about.
-        in_flight: What was reported as failed and is still to take effect.
-        is_spared: Says of which objects no bit is flipped.
-        on_put: Is told the path of each object as a running process puts it; not of what arrives late.
+        current: The running process.
+        parked: Processes that are stopped before a call.
+        played: Number of faults of each kind that happened.
+        in_flight: Effects that were reported as failed and are still to happen.
+        is_spared: Returns whether the bits of an object are never flipped.
+        on_put: Called with the path of each object that a running process puts, but not for late effects.
     """
 
     def __init__(self) -> None:
@@ -94,9 +94,9 @@ class Processes:
         self.on_put: Callable[[str], None] = lambda path: None
 
     def run(self, process: Process, calls: int | None = None, counted: str = "") -> None:
-        """Lets a process go on until it ends, or stops in front of a call after `calls` more of them.
+        """Runs a process until it ends, or until it has made `calls` more calls and stops before the next one.
 
-        With `counted` only calls whose name begins so are counted, and it stops in front of such a call.
+        With `counted`, only calls with names that begin with it are counted, and it stops before such a call.
         """
         if process.done:
             return
@@ -110,17 +110,17 @@ class Processes:
         self.parked = [one for one in dict.fromkeys((*self.parked, process)) if not one.done]
 
     def park(self, process: Process) -> None:
-        """Leaves a new process in front of its first step."""
+        """Parks a new process before its first step."""
         self.parked.append(process)
 
     def kill(self, process: Process) -> None:
-        """Ends a process, and those that die together with it."""
+        """Ends a process, and the processes that it owns."""
         for one in [p for p in self.parked if p is process or p.owner is process]:
             one.killed = True
             self.run(one)
 
     def pause(self, name: str = "") -> Process | None:
-        """A place at which the running process may stop or die; returns the process, None if none runs."""
+        """Lets the running process stop or die at this point; returns the process, or None if none is running."""
         process = self.current
         if process is None:
             return None
@@ -128,7 +128,7 @@ class Processes:
             process.left -= 1
             if process.left >= 0:
                 break
-            process.let.parent.switch()  # and goes on when it is run again, with another number of calls
+            process.let.parent.switch()  # it continues here when it is run again, with another number of calls
         if process.killed:
             raise Killed
         return process
@@ -136,13 +136,13 @@ class Processes:
     def call(
         self, name: str, path: str, effect: Callable[[], ResultT], torn: Callable[[], object] | None = None
     ) -> Any:
-        """Makes one call of the running process, as its faults say.
+        """Makes one call of the running process, with its faults.
 
         Args:
-            name: The call.
-            path: What it is about.
-            effect: Makes it.
-            torn: Makes half of it, where that can happen.
+            name: Name of the call.
+            path: The object or folder.
+            effect: Makes the call.
+            torn: Does half of the call; None if this cannot happen.
         """
         process = self.pause(name)
         if process is None:
@@ -158,9 +158,9 @@ class Processes:
                 return effect()
         self.played[kind] += 1
         if kind == "flip" and name == "get" and not self.is_spared(path):
-            found = effect()
+            data = effect()
             process.misread = True
-            return _flipped(found, process.calls)
+            return _flipped(data, process.calls)
         if kind == "lost":
             effect()
         elif kind == "late" and writes:
@@ -170,14 +170,14 @@ class Processes:
         raise StorageError(f"simulated: {name} of {path} ({kind})")
 
     def tell(self, path: str) -> None:
-        """Says that an object was put; nobody comes in between while that is looked at."""
+        """Reports that an object was put; no process may stop while `on_put` runs."""
         before, self.current = self.current, None
         if before is not None:
             self.on_put(path)
         self.current = before
 
     def deliver(self) -> None:
-        """Lets arrive what was on its way."""
+        """Lets all effects in flight happen."""
         arriving, self.in_flight = self.in_flight, []
         for effect in arriving:
             try:
@@ -202,19 +202,19 @@ class _Installed:
 
 
 def watch(processes: Processes, now_ms: Callable[[], int]) -> None:
-    """From now on storages in memory belong to these processes, and write at this time."""
+    """Connects storages in memory to these processes, and to a clock for their writes."""
     _Installed.processes, _Installed.now_ms = processes, staticmethod(now_ms)
 
 
 @contextmanager
 def stepping() -> Iterator[None]:
-    """Makes each call to a storage in memory a place at which a process may stop; once, also if blocks are nested."""
+    """Lets a process stop at each call to a storage in memory; nested blocks have no further effect."""
     if _Installed.is_stepping:
         yield
         return
     plain = {name: MemoryStorage.__dict__[name] for name in (*READS, *WRITES)}
     decode = checkpoint_rows.decode_rows
-    # most of the time of a history would go into decoding the same few rows of `_checkpoints` again and again
+    # without this cache most of the time would be spent on decoding the same few rows of `_checkpoints`
     checkpoint_rows.decode_rows = cache(decode)
     _Installed.is_stepping = True
     try:

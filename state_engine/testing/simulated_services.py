@@ -1,4 +1,4 @@
-"""The sinks and the publisher of the simulated world, with the fences and the idempotence that their ports promise."""
+"""The sinks and the publisher of the simulated world, with the fences and the idempotence that their ports require."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -44,7 +44,7 @@ class SimulatedSinks:
         pass
 
     def commit(self, sealed: StoredManifest) -> None:
-        assert self.prepared, "a sink got output before it was made"
+        assert self.prepared, "a sink got output before it was created"
         manifest, faults = sealed.manifest, self.crash.faults
         if faults.sink_errors:
             faults.sink_errors -= 1
@@ -70,7 +70,7 @@ class SimulatedSinks:
         pass
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
-        assert self.prepared, "a sink was taken back before it was made"
+        assert self.prepared, "a sink was rewound before it was created"
         head = newest(self.world.log)
         assert head is not None
         returned = [
@@ -91,7 +91,7 @@ class SimulatedSinks:
 
 @dataclass
 class SimulatedPublisher:
-    """The `Publisher` port: folds into one JSON base; the list `World.checkpoints` stands for `_checkpoints`."""
+    """The `Publisher` port: folds into one JSON base; the list `World.checkpoints` is its table `_checkpoints`."""
 
     world: World
     crash: SimulatedCrashes
@@ -139,8 +139,8 @@ class SimulatedPublisher:
             visible = {base.checkpoint_id for base in self.world.checkpoints}
             if stored.manifest.checkpoint_id is not None and stored.manifest.checkpoint_id not in visible:
                 self.begin(stored, Mark(checkpoint_id=stored.manifest.checkpoint_id))
-        found = [base for base in self.world.checkpoints if contains(lineage, base.generation, base.epoch)]
-        return max(found, key=lambda base: base.epoch, default=None)
+        bases = [base for base in self.world.checkpoints if contains(lineage, base.generation, base.epoch)]
+        return max(bases, key=lambda base: base.epoch, default=None)
 
 
 __all__ = ["SimulatedPublisher", "SimulatedSinks"]

@@ -1,7 +1,8 @@
-"""A sink's table in memory, with the log that Delta has: versions, files, application transactions, conflicts.
+"""A sink's table in memory, with a log like Delta's: versions, files, application transactions, conflicts.
 
-It implements `state_engine.storage.table_log.OutputTable`, so `TableSink` decides over it as it does over Delta. A
-commit names the version that it was decided on and takes effect only as the next one: also a commit that arrives late.
+It implements `state_engine.storage.table_log.OutputTable`, so `TableSink` uses it as it uses Delta. A commit names the
+version on which it was decided, and takes effect only as the next version. This also holds for a commit that arrives
+late.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +18,11 @@ ResultT = TypeVar("ResultT")
 
 
 class LoggedVersion(NamedTuple):
-    """What one version of the table holds."""
+    """The contents of one version of the table."""
 
     files: frozenset[str]
     transactions: Mapping[str, int]
-    altered: bool = False  # whether its owner has changed it so that finished files do not fit it
+    altered: bool = False  # whether its owner changed it so that finished files do not fit it
 
 
 def _at_once(name: str, effect: Callable[[], ResultT]) -> ResultT:
@@ -33,10 +34,10 @@ class SimulatedTable:
     """A table, and the files in its folder.
 
     Attributes:
-        path: What messages call it.
-        versions: Its log; empty as long as there is no table.
-        rows: The rows of each file in its folder, whichever version it belongs to.
-        call: Makes each call of a writer (`open`, `commit`): a simulator delays it, or lets it fail.
+        path: Its name in messages.
+        versions: Its log; empty before the table is created.
+        rows: The rows of each file in its folder, in whatever version.
+        call: Makes each call of a writer (`open`, `commit`); a simulator may delay it or let it fail.
         spoilt: Whether an application added files that do not fit it.
     """
 
@@ -47,9 +48,9 @@ class SimulatedTable:
     spoilt: bool = False
 
     def open(self) -> "SimulatedVersion":
-        found = self.call("open", self._opened)
-        assert isinstance(found, SimulatedVersion)
-        return found
+        version = self.call("open", self._opened)
+        assert isinstance(version, SimulatedVersion)
+        return version
 
     def _opened(self) -> "SimulatedVersion":
         if not self.versions:
@@ -77,19 +78,19 @@ class SimulatedTable:
         """Stages a file in the table's folder.
 
         Raises:
-            AlreadyExistsError: There is a file of this name.
+            AlreadyExistsError: A file of this name exists.
         """
         if path in self.rows:
             raise AlreadyExistsError(f"There is a file {path} in {self.path} already.")
         self.rows[path] = rows
 
     def append(self, path: str, rows: Rows) -> None:
-        """Another application adds a file of its own."""
+        """Adds a file, as another application does."""
         self.write_file(path, rows)
         self._log(self.versions[-1].files | {path}, self.versions[-1].transactions)
 
     def rewrite(self, path: str, replaced: Sequence[str]) -> None:
-        """Another application puts one file in the place of several, with the same rows: OPTIMIZE."""
+        """Replaces several files by one with the same rows, as another application's OPTIMIZE does."""
         self.write_file(path, tuple(row for file in replaced for row in self.rows[file]))
         self._log(self.versions[-1].files - set(replaced) | {path}, self.versions[-1].transactions)
 
@@ -100,20 +101,20 @@ class SimulatedTable:
         return sorted(row for file in files for row in self.rows[file])
 
     def commit_on(self, version: int, commit: Commit) -> None:
-        """Makes the version after `version`.
+        """Creates the version after `version`.
 
         Raises:
-            CommitConflictError: There is one.
+            CommitConflictError: This version already exists.
         """
         if len(self.versions) != version + 1:
-            raise CommitConflictError(f"version {version + 1} of {self.path} was committed by somebody else")
+            raise CommitConflictError(f"version {version + 1} of {self.path} was committed by another process")
         before = self.versions[version]
         self.spoilt |= before.altered and bool(commit.added)
         files = before.files - set(commit.removed) | {add.path for add in commit.added}
         self._log(files, {**before.transactions, commit.app_id: commit.version, **commit.marks})
 
     def alter(self, *, altered: bool) -> None:
-        """Its owner changes it so that finished files do not fit it, or changes it back."""
+        """Changes the table, as its owner does, so that finished files do not fit it, or changes it back."""
         if self.versions and self.versions[-1].altered != altered:
             self.versions.append(self.versions[-1]._replace(altered=altered))
 
@@ -124,7 +125,7 @@ class SimulatedTable:
 
 @dataclass
 class SimulatedVersion:
-    """One version of a table: what was read of it stays as it was."""
+    """One version of a table; it does not change."""
 
     table: SimulatedTable
     version: int
@@ -146,7 +147,7 @@ class SimulatedVersion:
         self.table.call("commit", lambda: self.table.commit_on(self.version, commit))
 
     def make_durable(self) -> None:
-        """What is in memory is as durable as it gets."""
+        """Does nothing: memory is the durable storage of this table."""
 
 
 __all__ = ["LoggedVersion", "Rows", "SimulatedTable", "SimulatedVersion"]

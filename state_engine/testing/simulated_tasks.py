@@ -1,8 +1,8 @@
 """E2 to E5 in the simulated world: two operators in a row, or two that feed a third; subtasks, attempts, barriers.
 
-`count` sums amounts per key, `total` counts records per group of keys. Where there is an operator `odd` too, it sums
-the amounts of records with odd numbers, `count` those of the others, and `total` counts what both give. What they
-should have done is a plain loop over all records: `truth`.
+`count` sums amounts per key, `total` counts records per group of keys. If there is also an operator `odd`, it sums the
+amounts of records with odd numbers, `count` those of the others, and `total` counts the output of both. `truth` is the
+expected result, by a plain loop over all records.
 """
 
 import json
@@ -34,7 +34,7 @@ def key_of(uid: str, row: Row) -> str:
 
 
 def operate(state: dict[str, int], uid: str, rows: Iterable[Row]) -> list[Row]:
-    """Runs one operator in the order of the records; changes `state`, returns the output."""
+    """Runs one operator over records in order; changes `state`, returns the output."""
     out = []
     for row in rows:
         key = key_of(uid, row)
@@ -44,7 +44,7 @@ def operate(state: dict[str, int], uid: str, rows: Iterable[Row]) -> list[Row]:
 
 
 def read_by(uid: str, uids: Collection[str], records: Iterable[Row]) -> list[Row]:
-    """Returns the records that an operator which the source feeds takes; `uids` are those of the job's operators."""
+    """Returns the records that an operator takes from the source; `uids` are those of all operators of the job."""
     return [row for row in records if "odd" not in uids or (uid == "odd") == bool(row[0] % 2)]
 
 
@@ -82,7 +82,7 @@ class SimulatedTasks:
 
 
 class _Output(NamedTuple):
-    """What an operator hands on: its rows in order, and the barriers for each downstream subtask."""
+    """The output of an operator: its rows in order, and the barriers for each downstream subtask."""
 
     rows: list[Row]
     barriers: list[list[Barrier]]
@@ -90,7 +90,7 @@ class _Output(NamedTuple):
 
 @dataclass
 class _Stage:
-    """One operator in one try at an epoch; `downstream` is the number of those who get its barriers."""
+    """One operator in one try of an epoch; `downstream` is the number of subtasks that get its barriers."""
 
     tasks: SimulatedTasks
     plan: EpochPlan
@@ -100,7 +100,7 @@ class _Stage:
     state: dict[str, int]
 
     def run(self, arriving: list[_Output]) -> _Output:
-        """Runs all subtasks over what the operators in front have handed on."""
+        """Runs all subtasks on the output of the upstream operators."""
         if self.upstream:
             rows = sorted(row for one in arriving for row in one.rows)
         else:
@@ -118,14 +118,14 @@ class _Stage:
             for n, barrier in enumerate(alignment.barriers(ack, self.downstream)):
                 leaving[n].append(barrier)
             if subtask == 0 and self._is_mixed():
-                # the executor died: those who had not read yet read a second attempt
+                # the executor died: subtasks that had not read yet read a second attempt
                 again = alignment.barriers(self._until_done(subtask, mine)[0], self.downstream)
                 for n in range(1, self.downstream):
                     leaving[n][-1] = again[n]
         return _Output(sorted(out), leaving)
 
     def _is_mixed(self) -> bool:
-        """Where two operators feed a third, the epoch's number says which of them is read in two attempts."""
+        """Returns whether two attempts are read. Of two feeding operators the epoch's number chooses one."""
         plan, faulty = self.plan, self.tasks.crash.faults.mixed
         feeding = [op.uid for op in plan.operators if not op.upstream]
         return not plan.retry and plan.epoch in faulty and self.op.uid == feeding[plan.epoch % len(feeding)]
@@ -141,7 +141,7 @@ class _Stage:
         raise EpochError(f"simulated: {TASK_ATTEMPTS} attempts of {self.op.uid}/{subtask} died")
 
     def _attempt(self, subtask: int, rows: list[Row]) -> tuple[Ack, list[Row]] | None:
-        """Runs one attempt; None if it dies on the way. Its files stay."""
+        """Runs one attempt; returns None if it dies before its end. Its files stay."""
         plan, uid, attempt = self.plan, self.op.uid, self.tasks.world.new_id()
         if self._dies(CrashPoint.E2_ROUTED) or self._dies(CrashPoint.E3_CAUGHT_UP):
             return None

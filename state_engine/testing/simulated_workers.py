@@ -1,7 +1,7 @@
 """E2 to E5 in the simulated cluster: subtasks with caches that follow the log as production's workers do.
 
-Record n adds n + 1 to the value of its key, and each fifth record deletes its key. The function also trusts what it has
-in its own fields, so a cache that follows a wrong manifest, or goes on where it may not, gives wrong values.
+Record n adds n + 1 to the value of its key, and every fifth record deletes its key. The function also trusts its own
+fields. A cache that follows a wrong manifest, or continues where it must not, therefore gives wrong values.
 """
 
 import json
@@ -51,14 +51,14 @@ def group_of(key: str) -> int:
 
 
 class Truth(NamedTuple):
-    """What a plain loop over all records gives."""
+    """The result of a plain loop over all records."""
 
     state: dict[str, int]
     rows: Rows
 
 
 def truth(records: int) -> Truth:
-    """Returns state and output after the first records."""
+    """Returns state and output after the first `records` records."""
     state: dict[str, int] = {}
     rows = []
     for record in range(records):
@@ -72,7 +72,7 @@ def truth(records: int) -> Truth:
 
 
 def values_of(rows: Iterable[pa.Table], state: dict[str, int]) -> dict[str, int]:
-    """Applies log rows to a state, which it returns."""
+    """Applies log rows to a state, and returns it."""
     for table in rows:
         columns = (table.column(name).to_pylist() for name in ("key", "op", "value"))
         for key, op, value in zip(*columns, strict=True):
@@ -85,7 +85,7 @@ def values_of(rows: Iterable[pa.Table], state: dict[str, int]) -> dict[str, int]
 
 @dataclass
 class Instance:
-    """What a worker keeps of one subtask: `state` reflects the manifest `token`, `overlay` what is not yet sealed."""
+    """A worker's cache of one subtask: `state` is that of the manifest `token`, `overlay` has unsealed changes."""
 
     state: dict[str, int] = field(default_factory=dict)
     overlay: dict[str, int | None] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Worker:
         self.instances: dict[tuple[int, int, int], Instance] = {}
 
     def acquire(self, plan: EpochPlan, own: OperatorPlan, subtask: int) -> Instance:
-        """E3, as `WorkerCache.acquire` does it."""
+        """Does E3, as `WorkerCache.acquire` does."""
         for key in [key for key in self.instances if key[:2] != (plan.generation, own.parallelism)]:
             del self.instances[key]
         range_ = range_of(subtask, own.parallelism, own.max_parallelism)
@@ -146,10 +146,10 @@ class Worker:
         steps = None if token is None else follow.steps_since(self.log, token, plan)
         if steps is None:
             return False
-        taken, goes_on = follow.steps_to_take(steps, instance.pending, own, subtask)
-        if not taken:
+        steps_to_take, keeps_fields = follow.steps_to_take(steps, instance.pending, own, subtask)
+        if not steps_to_take:
             instance.overlay = {}
-        for step, is_own in taken:
+        for step, is_own in steps_to_take:
             if is_own:
                 instance.settle()
             else:
@@ -160,7 +160,7 @@ class Worker:
                 except MissingFileError:  # as in `worker_cache`: the cache is too old
                     return False
         instance.pending = None
-        if not goes_on:
+        if not keeps_fields:
             instance.fields = {}
         return True
 
@@ -187,7 +187,7 @@ def _schema(head: StoredManifest) -> StateSchema:
 
 @dataclass
 class ClusterTasks:
-    """The `Tasks` port for some records. `order` says which acks come late, twice, or of an earlier epoch."""
+    """The `Tasks` port for some records. `order` decides which acks are missing, doubled, or of an earlier epoch."""
 
     cluster: "Cluster"
     records: range
@@ -199,9 +199,9 @@ class ClusterTasks:
         stray, self.cluster.stray = self.cluster.stray, barriers[0]
         if plan.retry:
             return barriers
-        if self.order == 1 and stray is not None:  # an ack of an earlier epoch, or attempt, comes late
+        if self.order == 1 and stray is not None:  # an ack of an earlier epoch or attempt arrives late
             return [stray, *barriers]
-        if self.order == 2 and stray is not None:  # and nothing else of its subtask does
+        if self.order == 2 and stray is not None:  # and no other ack of its subtask arrives
             return [stray, *barriers[1:]]
         if self.order == 3:
             return [*barriers, *barriers]

@@ -1,4 +1,4 @@
-"""Plays many new histories of the simulated cluster on all cores, and prints what it found as lines for the corpus.
+"""Plays many new histories of the simulated cluster on all cores, and prints failing ones as lines for the corpus.
 
 ```
 make campaign ARGS="--histories 20000 --seed 7"
@@ -24,13 +24,13 @@ PROGRESS_S = 10.0
 
 
 class Find(NamedTuple):
-    """A history that does not end well.
+    """A history that fails.
 
     Attributes:
         seed: Its seed.
-        kind: What it found, without numbers.
-        message: What it found.
-        line: The history, shrunk.
+        kind: The kind of failure, without numbers.
+        message: The failure.
+        line: The history, shrunk; empty if another history of this kind was shrunk.
     """
 
     seed: int
@@ -40,59 +40,59 @@ class Find(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What some seeds in a row gave."""
+    """The result of several consecutive seeds."""
 
     played: int
     finds: tuple[Find, ...]
 
 
 def play(first: int, count: int, known: frozenset[str] = frozenset()) -> Chunk:
-    """Plays the histories of some seeds in a row, and shrinks the first one of each new kind that fails.
+    """Plays the histories of consecutive seeds, and shrinks the first failing one of each new kind.
 
     Args:
         first: The first seed.
-        count: How many.
-        known: Kinds that need not be shrunk.
+        count: Number of seeds.
+        known: Kinds of failures that need not be shrunk.
     """
     finds: list[Find] = []
     seen = set(known)
     with stepping():
         for seed in range(first, first + count):
             actions = random_history(seed)
-            found = find(actions)
-            if found is None:
+            failure = find(actions)
+            if failure is None:
                 continue
             line = ""
-            if found.kind not in seen:
-                seen.add(found.kind)
-                line = text_of(shrink(actions, found.kind))
-            finds.append(Find(seed, found.kind, str(found), line))
+            if failure.kind not in seen:
+                seen.add(failure.kind)
+                line = text_of(shrink(actions, failure.kind))
+            finds.append(Find(seed, failure.kind, str(failure), line))
     return Chunk(count, tuple(finds))
 
 
 def campaign(seed: int, histories: int, processes: int, *, stop: bool = False) -> tuple[int, list[Find]]:
-    """Plays histories on several cores and tells how far it is.
+    """Plays histories on several cores and prints its progress.
 
     Args:
         seed: The first seed.
-        histories: How many.
-        processes: How many processes play.
-        stop: Whether the first find ends it.
+        histories: Number of histories.
+        processes: Number of processes.
+        stop: Whether to stop at the first failure.
 
     Returns:
-        How many were played, and what was found.
+        The number of histories played, and the failures.
     """
     finds: list[Find] = []
-    done, told, began = 0, time.monotonic(), time.monotonic()
+    done, printed, began = 0, time.monotonic(), time.monotonic()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for chunk in pool.imap_unordered(_play, _chunks(seed, histories)):
             done += chunk.played
             finds += chunk.finds
             for find in chunk.finds:
                 print(f"seed {find.seed}: {find.message}\n  {find.line}", flush=True)
-            if time.monotonic() - told > PROGRESS_S:
-                told = time.monotonic()
-                rate = done / (told - began)
+            if time.monotonic() - printed > PROGRESS_S:
+                printed = time.monotonic()
+                rate = done / (printed - began)
                 print(f"{done} of {histories} histories, {rate:.0f}/s, {len(finds)} finds", flush=True)
             if stop and finds:
                 break
@@ -109,7 +109,7 @@ def _play(chunk: tuple[int, int]) -> Chunk:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 1 if anything was found."""
+    """Plays a campaign; returns 1 if a history failed."""
     parser = argparse.ArgumentParser(prog="make campaign", description="Play random histories of the protocol.")
     parser.add_argument("--histories", type=int, default=20_000)
     parser.add_argument("--seed", type=int, help="the first seed; a new one by default")

@@ -1,4 +1,4 @@
-"""Runs the very `StartUp` and `EpochDriver` of production through crashes, zombies and lying storage, and checks.
+"""Runs production's `StartUp` and `EpochDriver` with crashes, zombies and wrong storage answers, and checks them.
 
 ```python
 simulation = Simulation(seed=1)
@@ -41,15 +41,15 @@ MAX_PARALLELISM = 13
 CHECKPOINT_EVERY = 3
 BATCH = 7
 INLINE_THRESHOLD = 24
-"""In bytes: the changes of some subtasks have more, those of others do not."""
+"""In bytes: the changes of some subtasks are larger, those of others are not."""
 
 
 def request(job: str = "simulated", parallelism: tuple[int, ...] = (2, 3)) -> StartRequest:
-    """Returns a start of the simulated job as it declares itself.
+    """Returns the start request of the simulated job.
 
     Args:
         job: Its name.
-        parallelism: Of `count` and `total`; with three numbers of `count`, `odd` and `total`.
+        parallelism: Parallelism of `count` and `total`; three numbers are those of `count`, `odd` and `total`.
     """
     uids = ("count", "odd", "total") if len(parallelism) == 3 else ("count", "total")
     *feeding, total = (
@@ -67,7 +67,7 @@ def request(job: str = "simulated", parallelism: tuple[int, ...] = (2, 3)) -> St
 
 @dataclass
 class _Clock:
-    """Jumps forward, and now and then back."""
+    """A clock that jumps forward, and sometimes back."""
 
     world: World
     choice: random.Random
@@ -107,11 +107,11 @@ class _Barriers:
 
 
 class SimulatedDriver:
-    """One process: S1 to S5 when it is made, then epochs. It knows only what a driver of its time could know.
+    """One driver process: S1 to S5 when it is created, then epochs. It uses only what a driver at that time could know.
 
     Args:
         simulation: The world, the source, the clock.
-        start: What it is started with.
+        start: Its start request.
         faults: What goes wrong for it.
     """
 
@@ -131,7 +131,7 @@ class SimulatedDriver:
         self.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
 
     def step(self) -> StoredManifest:
-        """Runs one batch. What the engine believes to be read moves only if it returns (E8)."""
+        """Runs one batch. The offset moves only if the epoch succeeds (E8)."""
         end = min(self.offset + BATCH, len(self._simulation.records))
         with self._alive() as tasks:
             tasks.records = self._simulation.records[self.offset : end]
@@ -162,7 +162,7 @@ class Simulation:
         seed: Decides records and times.
         size: Number of records.
         job: Its name.
-        parallelism: As `request` takes it, for starts that say nothing else.
+        parallelism: As in `request`, for starts that do not give another one.
     """
 
     def __init__(
@@ -190,13 +190,13 @@ class Simulation:
         return replace(start, restore=RestoreTarget(stored=target, savepoint_id="sp"))
 
     def finish(self, faults: Faults, start: StartRequest | None = None, restarts: int = 30) -> int:
-        """Runs to the end of the source; whatever dies is started again, at first as `start` says until it succeeds.
+        """Runs to the end of the source, and restarts drivers that die; uses `start` until a start succeeds.
 
         Returns:
-            How many drivers it took.
+            The number of drivers that it took.
 
         Raises:
-            AssertionError: There was no end: the job makes no progress.
+            AssertionError: The job did not reach the end: it makes no progress.
         """
         for number in range(1, restarts + 1):
             try:
@@ -210,7 +210,7 @@ class Simulation:
         raise AssertionError(f"no end after {restarts} restarts")
 
     def verify(self) -> None:
-        """Checks everything that must hold whenever a driver has settled; raises AssertionError."""
+        """Checks everything that must hold after a driver has settled; raises AssertionError."""
         head = self.head
         self._verify_chain(head)
         uids = [op.uid for op in request(parallelism=self.parallelism).operators]
@@ -220,11 +220,11 @@ class Simulation:
         assert self.world.table.live == sorted(counts), "the exactly-once sink differs from the truth"
         lineage = head.manifest.lineage
         notified = [entry for entry in self.world.notified if contains(lineage, entry.generation, entry.epoch)]
-        told = {row for entry in notified for row in entry.rows}
-        assert told == set(totals), "the at-least-once sink misses output, or holds output of no sealed epoch"
+        delivered = {row for entry in notified for row in entry.rows}
+        assert delivered == set(totals), "the at-least-once sink misses output, or holds output of no sealed epoch"
 
     def _verify_chain(self, head: StoredManifest) -> None:
-        """One line of epochs per generation, linked by hash, closed where it was left; numbers and times only grow."""
+        """Checks each generation: linked by hash, closed unless it is the newest, numbers and times only grow."""
         log = self.world.open_log()
         log.chain(head, down_to_base=False)
         for generation in log.generations():
@@ -234,7 +234,7 @@ class Simulation:
 
 
 def position(stored: StoredManifest) -> int:
-    """Returns how many records are read after a manifest."""
+    """Returns the number of records that are read up to a manifest."""
     return int(stored.manifest.sources[0].offset) if stored.manifest.sources else 0
 
 
@@ -244,10 +244,10 @@ def _verify_line(line: Sequence[StoredManifest]) -> None:
         assert after.predecessor == digest, "the chain is not linked by hash"
         assert after.incarnation_number >= before.incarnation_number, "a fenced driver sealed"
         assert after.processing_time >= before.processing_time, "time went back"
-        assert before.kind != "closing", "something was sealed behind a closing manifest"
+        assert before.kind != "closing", "something was sealed after a closing manifest"
     for stored in line:
         for operator in stored.manifest.operators.values():
-            assert len(operator.acks) in (0, operator.parallelism), "not as many subtasks ran as the manifest says"
+            assert len(operator.acks) in (0, operator.parallelism), "other subtasks ran than the manifest says"
 
 
 __all__ = ["MAX_PARALLELISM", "SimulatedDriver", "Simulation", "position", "request"]

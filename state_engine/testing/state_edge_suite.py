@@ -1,6 +1,6 @@
-"""Edges that authors come to rely on: a part of `StateSuite`.
+"""Edge cases on which authors come to rely: a part of `StateSuite`.
 
-Several states side by side, what equals a default, nulls where none belong, and reading while writing.
+It tests several states side by side, values equal to a default, nulls in unusual places, and reads during writes.
 """
 
 from collections.abc import Callable
@@ -35,11 +35,11 @@ ALL: list[tuple[StateDescriptor, Callable[[Any], None], Callable[[Any], Any], An
     (TOTAL, lambda s: s.add(1), lambda s: s.get(), 1, None),
     (MEAN, lambda s: s.add(1), lambda s: s.get(), 1.0, None),
 ]
-"""Descriptor, what writes, what reads, what is read then, and what is read where nothing is."""
+"""For each state: descriptor, write, read, the result of `read` after `write`, its result for an empty state."""
 
 
 class Counting(AggregateFunction):
-    """Counts what is added, nulls too."""
+    """Counts all added values, including nulls."""
 
     def create_accumulator(self) -> Any:
         return 0
@@ -55,7 +55,7 @@ class Counting(AggregateFunction):
 
 
 def _refuses(call: Callable[[], object], *kinds: type[Exception]) -> None:
-    """Asserts that a call raises one of these."""
+    """Asserts that a call raises one of these errors."""
     try:
         call()
     except kinds:
@@ -69,10 +69,10 @@ def _sealed(harness: StateHarness) -> StateHarness:
 
 
 class SideBySideSuite(StateLogSuite):
-    """Several states of one operator, keys that come and go."""
+    """Tests of several states of one operator, and of keys that are added and removed."""
 
     def test_edge_states_of_several_names_do_not_share(self) -> None:
-        """Also those of one kind and type."""
+        """States of the same kind and type do not share either."""
         other, harness = ValueStateDescriptor("other", Types.LONG()), self.harness()
         harness.state(COUNT).update(1)
         harness.everywhere(other, lambda at: same(at("a").value(), None))
@@ -151,7 +151,7 @@ class SideBySideSuite(StateLogSuite):
 
 
 class NullAndDefaultSuite(StateLogSuite):
-    """Nulls, and values that look like nothing."""
+    """Tests of nulls, and of values that equal a default or are empty."""
 
     def test_edge_update_with_none_reads_as_the_default(self) -> None:
         descriptor, harness = ValueStateDescriptor("v", "bigint", 42), self.harness()
@@ -175,7 +175,7 @@ class NullAndDefaultSuite(StateLogSuite):
         harness.everywhere(descriptor, lambda at: same(at("a").value(), None))
 
     def test_edge_a_value_equal_to_the_default_is_a_value(self) -> None:
-        """It is stored, and stays when the next release has another default."""
+        """The value is stored, and does not change when the next release has another default."""
         harness = self.harness()
         harness.state(ValueStateDescriptor("v", "bigint", 7)).update(7)
         harness.seal()
@@ -208,7 +208,7 @@ class NullAndDefaultSuite(StateLogSuite):
         assert harness.seal() == {}
 
     def test_edge_a_null_that_is_added_goes_to_the_function(self) -> None:
-        """But for the first value of a reducing state, which is no function's; PyFlink does the same."""
+        """Except the first value of a reducing state, for which no function is called; PyFlink does the same."""
         either = ReducingStateDescriptor("r", lambda old, new: old if new is None else old + new, int)
         counted = AggregatingStateDescriptor("c", Counting(), Types.LONG())
         harness = self.harness()
@@ -221,7 +221,7 @@ class NullAndDefaultSuite(StateLogSuite):
         harness.everywhere(counted, lambda at: same(at("a").get(), "3 added"))
 
     def test_edge_nulls_of_every_type(self) -> None:
-        """An element, a value of an entry and a user key may be null; a value and a folded one then are none."""
+        """List elements, map values and user keys may be null. A null in a value or folded state means no value."""
         nested = ["array<int>", "map<string,int>", "array<struct<a:int>>"]
         for hint in ["bigint", "string", "boolean", "double", "binary", "date", "struct<a:int,b:string>", *nested]:
             harness = self.harness()
@@ -237,11 +237,11 @@ class NullAndDefaultSuite(StateLogSuite):
                 harness.state(keys).put(None, 1)
                 expected.append({None: 1})
             for place in (harness, _sealed(harness), harness.reopened()):
-                found = [place.state(value).value(), place.state(last).get(), list(place.state(listed).get())]
-                found.extend(
+                values = [place.state(value).value(), place.state(last).get(), list(place.state(listed).get())]
+                values.extend(
                     dict(place.state(m).items()) for m in ((entries, keys) if hint not in nested else [entries])
                 )
-                assert found == expected, hint
+                assert values == expected, hint
 
     def test_edge_a_function_that_raises_leaves_the_state_as_it_was(self) -> None:
         harness = self.harness()
@@ -263,7 +263,7 @@ class NullAndDefaultSuite(StateLogSuite):
 
 
 class ReadingWhileWritingSuite(StateLogSuite):
-    """What was asked for, while the state goes on."""
+    """Tests of iterators and values that were read before the state changed."""
 
     def test_edge_a_list_may_be_written_with_what_it_holds(self) -> None:
         for descriptor in (tags(None), tags(lives().build())):
@@ -349,7 +349,7 @@ class ReadingWhileWritingSuite(StateLogSuite):
         assert harness.backend.rows == 1
 
     def test_edge_maps_of_keys_that_begin_alike_do_not_share(self) -> None:
-        """Keys, namespaces and user keys whose bytes, one behind the other, could be taken for each other."""
+        """Tests keys, namespaces and user keys with joined bytes that could be confused."""
         places: list[Any] = [("1", None), ("11", None), ("1", "1"), ("1", "11"), ("", "1"), ("1\0", "1")]
         harness = self.harness()
         for number, place in enumerate(places):
@@ -371,7 +371,7 @@ class ReadingWhileWritingSuite(StateLogSuite):
 
 
 class EdgeSuite(SideBySideSuite, NullAndDefaultSuite, ReadingWhileWritingSuite):
-    """All of them."""
+    """All edge cases."""
 
 
 __all__ = ["EdgeSuite"]

@@ -1,4 +1,4 @@
-"""What becomes of a state whose type changed: a part of `StateSuite`."""
+"""What happens to a state when its type changes: a part of `StateSuite`."""
 
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ def _described(value: StateDescriptor) -> StateDescriptor:
 
 
 class _Both(AggregateFunction):
-    """Keeps what was added last."""
+    """Keeps the last added value."""
 
     def __init__(self, of: Any) -> None:
         self.of = of
@@ -60,7 +60,7 @@ def _last(_: Any, value: Any) -> Any:
 
 
 class StateEvolutionSuite(StateLogSuite):
-    """Values that were written in one type and are read in another."""
+    """Tests of values that were written with one type and are read with another."""
 
     def test_evolved_values_of_every_shape_are_converted(self) -> None:
         for restart in (False, True):
@@ -99,7 +99,7 @@ class StateEvolutionSuite(StateLogSuite):
         same(list(harness.reopened().state(ListStateDescriptor("l", Types.LONG())).get()), [1, 2, 1 << 40])
 
     def test_evolved_fields_that_went_do_not_come_back(self) -> None:
-        """Whether or not anything was folded in between: what counts is the line of types."""
+        """This does not depend on a fold in between; only the sequence of types counts."""
         harness = self.harness()
         harness.state(ValueStateDescriptor("v", OLD)).update(_old(1))
         harness.seal()
@@ -162,13 +162,13 @@ class StateEvolutionSuite(StateLogSuite):
         assert sorted(calls) == [97, 98]
         assert [row["key_group"] for row in rows if row["op"] == Op.RESET_GROUP] == list(range(MAX_PARALLELISM))
         assert sorted(row["seq"] for row in rows) == list(range(len(rows)))
-        found = sorted((row["k"], row["value"], row["last_access"]) for row in rows if row["op"] == Op.PUT)
-        assert found == [("a", "#97", 1_000), ("b", "#98", 1_000), ("b", "own", 2_000)]
+        puts = sorted((row["k"], row["value"], row["last_access"]) for row in rows if row["op"] == Op.PUT)
+        assert puts == [("a", "#97", 1_000), ("b", "#98", 1_000), ("b", "own", 2_000)]
         assert harness.seal() == {}
         for plain in (descriptor, ValueStateDescriptor("v", Types.STRING())):
-            fresh = harness.reopened()
-            assert [fresh.state(plain, key).value() for key in ("a", "b", "c")] == ["#97", "own", None]
-            assert fresh.seal() == {}
+            new_harness = harness.reopened()
+            assert [new_harness.state(plain, key).value() for key in ("a", "b", "c")] == ["#97", "own", None]
+            assert new_harness.seal() == {}
         assert len(calls) == 2
 
     def test_migrated_state_is_written_again_by_the_next_attempt(self) -> None:

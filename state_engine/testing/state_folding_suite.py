@@ -1,4 +1,4 @@
-"""What reducing and aggregating state has to do: a part of `StateSuite`."""
+"""What reducing and aggregating state must do: a part of `StateSuite`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ class Adding(ReduceFunction):
 
 
 class Mean(AggregateFunction):
-    """The mean of what was added; the accumulator is (sum, count)."""
+    """Computes the mean of all added values; the accumulator is (sum, count)."""
 
     def create_accumulator(self) -> Any:
         return (0, 0)
@@ -38,7 +38,7 @@ class Mean(AggregateFunction):
 
 
 class Collecting(Mean):
-    """Keeps all values in an accumulator that it changes in place, and hands it out."""
+    """Keeps all values in an accumulator that it changes in place, and returns this accumulator as the result."""
 
     def create_accumulator(self) -> Any:
         return []
@@ -52,7 +52,7 @@ class Collecting(Mean):
 
 
 class Last(Collecting):
-    """Keeps what was added last, the very list."""
+    """Keeps the list that was added last, without a copy."""
 
     def __init__(self) -> None:
         self.shared: list[int] = []
@@ -62,7 +62,7 @@ class Last(Collecting):
 
 
 class OneForAll(Last):
-    """Hands out one list as every new accumulator."""
+    """Returns the same list as every new accumulator."""
 
     def create_accumulator(self) -> Any:
         return self.shared
@@ -73,7 +73,7 @@ class OneForAll(Last):
 
 
 class FoldingStateSuite(StateLogSuite):
-    """Reducing and aggregating state."""
+    """Tests of reducing and aggregating state."""
 
     def test_reducing_is_none_before_the_first_add(self) -> None:
         descriptor = ReducingStateDescriptor("r", Adding(), int)

@@ -1,4 +1,4 @@
-"""A keyed state backend between epochs, with its log in plain sight: what the state suite drives."""
+"""Runs a keyed state backend epoch by epoch, with a log that tests can read: the state suite uses it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -29,18 +29,18 @@ Epoch = list[tuple[StateSchema, pa.Table]]
 
 
 class StateHarness:
-    """One backend, and the log of the epochs that it sealed (or that a test wrote behind its back).
+    """One backend, and the log of the epochs that it sealed, or that a test wrote without the backend.
 
     Args:
-        make: Makes an empty backend of (uid, codec, key groups, context).
+        make: Creates an empty backend from (uid, codec, key groups, context, time).
         key: DDL of the key columns.
-        epochs: The log so far, an epoch each; the backend is attached to it as after a restore.
-        key_groups: What the backend owns.
-        schemas: Of the log, where they are not those of its rows.
+        epochs: The log so far, epoch by epoch; the backend is attached to it as after a restore.
+        key_groups: The key groups of the backend.
+        schemas: The schemas of the log, if they are not those of its rows.
         now: Processing time and watermark of the epoch that was sealed last.
 
     Attributes:
-        time: The clocks, for a test to set.
+        time: The clocks, which a test may set.
     """
 
     def __init__(
@@ -65,32 +65,32 @@ class StateHarness:
         self.backend.attach(self._schemas, self._load, OperatorTime(*now))
 
     def tables(self, schema: StateSchema) -> Iterator[pa.Table]:
-        """The log of one state, oldest epoch first."""
+        """Yields the log of one state, oldest epoch first."""
         for epoch in self.epochs:
-            yield from (rows for known, rows in epoch if known.name == schema.name)
+            yield from (rows for logged, rows in epoch if logged.name == schema.name)
 
     def _load(self, schema: StateSchema) -> Iterator[pa.Table]:
         for number, epoch in enumerate(self.epochs, start=1):
-            for known, rows in epoch:
-                if known.name == schema.name and counts(schema, number):
-                    placed = rows if log.POSITION in rows.column_names else with_position(rows, number)
-                    yield convert_rows(schema, placed, number)
+            for logged, rows in epoch:
+                if logged.name == schema.name and counts(schema, number):
+                    positioned = rows if log.POSITION in rows.column_names else with_position(rows, number)
+                    yield convert_rows(schema, positioned, number)
 
     def at(self, key: Any, namespace: str | None = None) -> None:
-        """Makes a key current."""
+        """Sets the current key."""
         self.context.entry = key if namespace is None else Namespaced(key, namespace)
 
     def state(self, descriptor: StateDescriptor, key: Any = "a", namespace: str | None = None) -> Any:
-        """Returns the state, with a key current."""
+        """Sets the current key, and returns the state."""
         self.at(key, namespace)
         return self.backend.state(descriptor)
 
     def seal(self, processing_time: int | None = None) -> dict[str, list[dict[str, Any]]]:
-        """Ends an epoch that is then sealed; returns its rows by state, as dicts."""
+        """Ends an epoch, which is then sealed; returns its rows by state, as dicts."""
         return self.end(self.time.processing_time if processing_time is None else processing_time, self.backend.settle)
 
     def end(self, processing_time: int, then: Callable[[], None]) -> dict[str, list[dict[str, Any]]]:
-        """Ends an epoch whose rows are in the log, and lets the backend hear what became of it."""
+        """Ends an epoch, adds its rows to the log, and calls `then`, which tells the backend the outcome."""
         self.time.processing_time = processing_time
         epoch = self.backend.freeze(processing_time)
         self._schemas = merge_schemas(self._schemas, self.backend.schemas, len(self.epochs))
@@ -104,17 +104,17 @@ class StateHarness:
         return {schema.name: rows.to_pylist() for schema, rows in epoch}
 
     def reopened(self) -> "StateHarness":
-        """Returns a fresh backend on the same log."""
+        """Returns a harness with a new backend on the same log."""
         return StateHarness(self._make, self._key, self.epochs, self._key_groups, self._schemas, self._sealed)
 
     def schema(self, descriptor: StateDescriptor) -> StateSchema:
-        """Returns the schema that the log has for a descriptor."""
+        """Returns the schema of a descriptor in the log."""
         return state_schema(UID, self.codec.columns, descriptor)
 
     def write_behind(self, descriptor: StateDescriptor, changes: Sequence[Mapping[str, Any]]) -> pa.Table:
         """Appends an epoch to the log without the backend: one mapping of columns per row, with at least `op`.
 
-        The key group is computed unless it is given; `seq` counts on. Returns the rows.
+        The key group is computed unless it is given; `seq` counts from 0. Returns the rows.
         """
         schema = self.schema(descriptor)
         rows = [dict.fromkeys(log.log_schema(schema, ddl_to_arrow).names) | dict(change) for change in changes]
@@ -129,7 +129,7 @@ class StateHarness:
         return table
 
     def folded(self, descriptor: StateDescriptor) -> pa.Table:
-        """Returns what a full fold at the last sealed epoch makes of a state's log."""
+        """Returns the full fold of a state's log at the last sealed epoch."""
         schema = next(schema for schema in self._schemas if schema.name == descriptor.name)
         empty = log.log_schema(schema, ddl_to_arrow, position=True).empty_table()
         return drop_expired(schema, fold(schema, [empty, *self._load(schema)]), *self._sealed)
@@ -143,20 +143,20 @@ class StateHarness:
         self.seal()
         check(lambda *key: self.state(descriptor, *key))
         assert self.seal() == {}, "reading was logged"
-        fresh = self.reopened()
-        check(lambda *key: fresh.state(descriptor, *key))
+        reopened = self.reopened()
+        check(lambda *key: reopened.state(descriptor, *key))
 
 
 def refused(kind: type[ErrorT], text: str, call: Callable[[], object]) -> ErrorT:
     """Asserts that a call raises an error of this kind that mentions `text`, and returns it."""
-    found: BaseException | None = None
+    raised: BaseException | None = None
     try:
         call()
     except kind as error:
-        found = error
-    assert isinstance(found, kind), f"no {kind.__name__} was raised"
-    assert text in str(found), f"{text!r} is not in {str(found)!r}"
-    return found
+        raised = error
+    assert isinstance(raised, kind), f"no {kind.__name__} was raised"
+    assert text in str(raised), f"{text!r} is not in {str(raised)!r}"
+    return raised
 
 
 def same(found: Any, expected: Any) -> None:

@@ -1,4 +1,7 @@
-"""Which user keys are one, a part of `StateSuite`. Keys are made anew each time: a dict finds an object by itself."""
+"""Which user keys are equal: a part of `StateSuite`.
+
+Tests create each key anew, because a dict finds an object by its identity.
+"""
 
 import math
 import struct
@@ -21,9 +24,9 @@ DECIMALS = MapStateDescriptor("decimals", "decimal(5,2)", Types.LONG())
 
 
 def nan(bits: int = 0x7FF8_0000_0000_0000) -> float:
-    """Returns a NaN that is an object of its own, of any bits."""
-    found: float = struct.unpack(">d", bits.to_bytes(8, "big"))[0]
-    return found
+    """Returns a NaN with these bits, as a new object."""
+    number: float = struct.unpack(">d", bits.to_bytes(8, "big"))[0]
+    return number
 
 
 def _as_it_is(number: float) -> Any:
@@ -47,15 +50,15 @@ def _clear(state: Any) -> None:
 
 
 class EqualKeysSuite(StateLogSuite):
-    """NaN equals NaN, -0.0 equals 0.0, also inside of a row; an entry keeps its first spelling."""
+    """Tests that NaN equals NaN and -0.0 equals 0.0, also inside a row, and that an entry keeps its first spelling."""
 
     def test_nan_is_one_user_key(self) -> None:
         for descriptor, key in _KINDS:
             harness = self.harness()
             for count in range(1, 5):
                 state = harness.state(descriptor)
-                found = state.get(key(nan()))
-                state.put(key(nan(0xFFF8_0000_0000_0001)), (found or 0) + 1)
+                number = state.get(key(nan()))
+                state.put(key(nan(0xFFF8_0000_0000_0001)), (number or 0) + 1)
                 if count != 2:
                     harness.seal()
             self._has(harness, descriptor, key(nan()), 4)
@@ -68,8 +71,8 @@ class EqualKeysSuite(StateLogSuite):
             harness = self.harness()
             for count, zero in enumerate([0.0, -0.0, 0.0, -0.0], start=1):
                 state = harness.state(descriptor)
-                found = state.get(key(zero))
-                state.put(key(zero), (found or 0) + 1)
+                number = state.get(key(zero))
+                state.put(key(zero), (number or 0) + 1)
                 if count != 2:
                     harness.seal()
             for zero in (0.0, -0.0):
@@ -82,7 +85,7 @@ class EqualKeysSuite(StateLogSuite):
         def check(at: At) -> None:
             state = at("a")
             same((state.get(key), state.contains(key), list(state.values())), (value, True, [value]))
-            same([state.get(one) for one in state], [value])  # what is shown is found
+            same([state.get(one) for one in state], [value])  # the keys that it lists can be looked up
 
         harness.everywhere(descriptor, check)
         assert harness.backend.rows == 1
@@ -94,13 +97,13 @@ class EqualKeysSuite(StateLogSuite):
                 assert "-0.0" in first
                 assert self._spelled(descriptor, [key(-0.0), key(0.0), key(0.0)], seals) == first
                 assert "-0.0" not in self._spelled(descriptor, [key(0.0), key(-0.0), key(0.0)], seals)
-                for gone in (partial(_remove, key(0.0)), _clear):
-                    assert "-0.0" not in self._spelled(descriptor, [key(-0.0), key(0.0)], seals, gone)
+                for remove in (partial(_remove, key(0.0)), _clear):
+                    assert "-0.0" not in self._spelled(descriptor, [key(-0.0), key(0.0)], seals, remove)
 
     def _spelled(
         self, descriptor: MapStateDescriptor, keys: list[Any], seals: bool, between: Callable[[Any], None] = iter
     ) -> str:
-        """Puts keys that are one, with something behind the first put, and returns how the map shows them."""
+        """Puts equal keys, calls `between` after the first put, and returns the keys as the map lists them."""
         harness = self.harness()
         for number, key in enumerate(keys):
             if number == 1:
@@ -108,10 +111,10 @@ class EqualKeysSuite(StateLogSuite):
             harness.state(descriptor).put(key, number)
             if seals:
                 harness.seal()
-        found: list[str] = []
-        harness.everywhere(descriptor, lambda at: found.append(repr(list(at("a")))))
-        assert len(set(found)) == 1, found
-        return found[0]
+        spellings: list[str] = []
+        harness.everywhere(descriptor, lambda at: spellings.append(repr(list(at("a")))))
+        assert len(set(spellings)) == 1, spellings
+        return spellings[0]
 
     def test_an_expired_entry_keeps_no_spelling(self) -> None:
         config = StateTtlConfig.new_builder(Time.milliseconds(100)).disable_cleanup_in_background().build()
@@ -153,7 +156,7 @@ class EqualKeysSuite(StateLogSuite):
         assert harness.folded(DOUBLES).num_rows == 2
 
     def test_nan_is_one_key_of_a_map_that_is_a_value(self) -> None:
-        """Functions look it up by `math.nan`, which is one object, as soon as it is stored."""
+        """Functions can look it up by `math.nan`, which is a single object, as soon as the map is stored."""
         for kind in ("map<double,bigint>", "map<float,bigint>", "array<map<double,bigint>>"):
             harness, listed = self.harness(), kind.startswith("array")
             descriptor = ValueStateDescriptor("rates", kind)

@@ -1,4 +1,4 @@
-"""How a keyed state backend ends epochs, what it logs, and how it follows a log: the other half of `StateSuite`."""
+"""How a keyed state backend ends epochs, what it logs, and how it follows a log: a part of `StateSuite`."""
 
 from abc import ABC, abstractmethod
 from functools import partial
@@ -27,7 +27,7 @@ ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
 
 
 class StateLogSuite(ABC):
-    """Life cycle and log; each method is one promise."""
+    """Tests of lifecycle and log; each test checks one guarantee."""
 
     @abstractmethod
     def make_backend(
@@ -71,7 +71,7 @@ class StateLogSuite(ABC):
         others = [
             ValueStateDescriptor("count", str),
             ListStateDescriptor("count", int),
-            ReducingStateDescriptor("count", max, int),  # the same rows, and a manifest would not admit it either
+            ReducingStateDescriptor("count", max, int),  # it has the same rows, but a manifest would refuse it too
         ]
         for other in others:
             refused(StateTypeChangedError, "'count'", partial(harness.reopened().state, other))
@@ -100,13 +100,13 @@ class StateLogSuite(ABC):
     def test_state_of_a_key_of_another_subtask_is_refused(self) -> None:
         harness = self.harness(key_groups=KeyGroupRange(0, 5))
         codec = harness.codec
-        own, strange = (
+        own_key, other_key = (
             next(k for k in map(str, range(99)) if (codec.key_group(k) <= 5) is mine) for mine in (True, False)
         )
-        harness.state(COUNT, own).update(1)
-        assert [row["k"] for row in harness.seal()["count"]] == [own]
-        harness.state(COUNT, strange).update(1)
-        refused(RoutingError, repr(strange), lambda: harness.backend.freeze(0))
+        harness.state(COUNT, own_key).update(1)
+        assert [row["k"] for row in harness.seal()["count"]] == [own_key]
+        harness.state(COUNT, other_key).update(1)
+        refused(RoutingError, repr(other_key), lambda: harness.backend.freeze(0))
 
     def test_seq_is_unique_across_states(self) -> None:
         harness = self.harness()
@@ -282,8 +282,8 @@ class StateLogSuite(ABC):
             for place in (harness, harness.reopened()):
                 for key in keys:
                     for namespace in (None, "w"):
-                        gone = key in keys_there and (key, namespace) != (7, None)
-                        assert read(place.state(descriptor, key, namespace)) == (empty if gone else before)
+                        is_removed = key in keys_there and (key, namespace) != (7, None)
+                        assert read(place.state(descriptor, key, namespace)) == (empty if is_removed else before)
                 assert place.backend.rows == 2 * (len(keys) - len(keys_there)) + 1
 
     def test_statistics_count_rows_and_keys(self) -> None:

@@ -1,7 +1,7 @@
-"""What merging windows ask of a keyed state backend: a part of `StateSuite`.
+"""What merging windows require of a keyed state backend: a part of `StateSuite`.
 
-Windows that become one move what their states hold to the namespace of one of them. Flink's backends merge namespaces
-themselves; here it is reading, clearing and adding under several namespaces, which each backend has to bear.
+When windows are merged, the contents of their states move to the namespace of one of them. Flink's backends merge
+namespaces themselves. Here windows read, clear and add under several namespaces, which each backend must support.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from state_engine.testing.state_log_suite import StateLogSuite
 from state_engine.testing.state_ttl_cases import after, lives, with_ttl
 
 Placed = dict[str, dict[str, list[int]]]
-"""By key: what is added under which window."""
+"""By key and window: the numbers to add."""
 
 NUMBERS: Placed = {
     "in three windows": {"w1": [33, 55], "w2": [22, 11], "w3": [44]},
@@ -38,7 +38,7 @@ NUMBERS: Placed = {
 
 
 class InPlace(Collecting):
-    """Changes its accumulators in place when it merges them, too."""
+    """Also changes an accumulator in place when it merges."""
 
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
         acc_a.extend(acc_b)
@@ -63,11 +63,11 @@ KINDS: list[tuple[Callable[[], StateDescriptor], Callable[[Any], Any], Callable[
         lambda given: given or None,
     ),
 ]
-"""A descriptor, what reads the state, and what is read of these numbers."""
+"""For each kind: creates a descriptor, reads the state, returns the expected result for numbers."""
 
 
 def _state(harness: StateHarness, descriptor: StateDescriptor) -> Any:
-    """Returns the state in the form in which windows hold it."""
+    """Returns the state in the form that windows use."""
     if isinstance(descriptor, AggregatingStateDescriptor):
         context: Any = SimpleNamespace(get_aggregating_state=harness.backend.state)
         return MergeableAggregatingState(context, descriptor)
@@ -75,8 +75,8 @@ def _state(harness: StateHarness, descriptor: StateDescriptor) -> Any:
 
 
 def _merge(harness: StateHarness, descriptor: StateDescriptor, key: str, target: str, *sources: str) -> None:
-    places = [Namespaced(key, source) for source in sources]
-    merge_entries(_state(harness, descriptor), harness.context, Namespaced(key, target), places)
+    entries = [Namespaced(key, source) for source in sources]
+    merge_entries(_state(harness, descriptor), harness.context, Namespaced(key, target), entries)
 
 
 def _after_seal(harness: StateHarness) -> StateHarness:
@@ -85,7 +85,7 @@ def _after_seal(harness: StateHarness) -> StateHarness:
 
 
 class MergingStateSuite(StateLogSuite):
-    """List, reducing and aggregating state that moves between namespaces."""
+    """Tests of list, reducing and aggregating state that moves between namespaces."""
 
     def test_merge_moves_what_stands_in_any_of_the_namespaces(self) -> None:
         for descriptor, read, expected, harness in self._placed():
@@ -95,11 +95,11 @@ class MergingStateSuite(StateLogSuite):
             for place in (harness, _after_seal(harness), harness.reopened()):
                 for key, windows in NUMBERS.items():
                     given = [number for numbers in windows.values() for number in numbers]
-                    found = []
+                    contents = []
                     for window in ("w1", "w2", "w3"):
                         place.at(key, window)
-                        found.append(read(_state(place, descriptor)))
-                    assert found == [expected(given), expected([]), expected([])], key
+                        contents.append(read(_state(place, descriptor)))
+                    assert contents == [expected(given), expected([]), expected([])], key
 
     def test_merge_leaves_nothing_once_the_target_is_cleared(self) -> None:
         for descriptor, _, _, harness in self._placed():
@@ -132,18 +132,18 @@ class MergingStateSuite(StateLogSuite):
             refused(JobDefinitionError, "merge", lambda h=harness, o=other: _merge(h, o, "a", "w1", "w2"))  # type: ignore[misc]
 
     def test_merge_leaves_out_what_has_expired(self) -> None:
-        """Flink: testMergeNamespaces. An element of a list has a time of its own; what is folded has the last one."""
-        for (make, read, _), left in zip(KINDS, [[100], 110, 55.0, [10, 100]], strict=True):
+        """Flink: testMergeNamespaces. Each list element has its own time; a folded value has the last one."""
+        for (make, read, _), remaining in zip(KINDS, [[100], 110, 55.0, [10, 100]], strict=True):
             for restore in (False, True):
                 descriptor = with_ttl(make(), lives().build())
                 harness = self._written_at_several_times(descriptor, restore)
                 _merge(harness, descriptor, "a", "target", "w1", "w2", "w3")
-                assert read(_state(harness, descriptor)) == left
+                assert read(_state(harness, descriptor)) == remaining
                 harness.seal()
                 assert {row["namespace"] for row in harness.folded(descriptor).to_pylist()} == {"target"}
 
     def _placed(self) -> Iterator[tuple[StateDescriptor, Any, Any, StateHarness]]:
-        """Gives each kind with what was placed, in the epoch that wrote it and in the next."""
+        """Yields each kind of state with its numbers, in the epoch that wrote them and in the next."""
         for make, read, expected in KINDS:
             for seal in (False, True):
                 descriptor, harness = make(), self.harness()
@@ -155,7 +155,7 @@ class MergingStateSuite(StateLogSuite):
                 yield descriptor, read, expected, _after_seal(harness) if seal else harness
 
     def _written_at_several_times(self, descriptor: StateDescriptor, restore: bool) -> StateHarness:
-        """Adds 1 to three windows at 0 ms, 10 to two at 120, 100 to one at 150; it is 230 ms then."""
+        """Adds 1 to three windows at 0 ms, 10 to two at 120 ms, 100 to one at 150 ms; then sets the time to 230 ms."""
         harness = after(self.harness(), 0)
         for ms, number, windows in [(0, 1, ["w1", "w2", "w3"]), (120, 10, ["w1", "w2"]), (150, 100, ["w2"])]:
             for window in windows:

@@ -1,4 +1,4 @@
-"""What every keyed state backend has to do: a suite of tests, by PyFlink's semantics.
+"""What every keyed state backend must do: a suite of tests for PyFlink's semantics.
 
 Derive a test class and give it the backend:
 
@@ -8,9 +8,9 @@ class TestMyBackend(StateSuite):
         return MyBackend(uid, codec, key_groups, context, time)
 ```
 
-Most tests look three times: in the epoch that wrote, in the next one, and after a load from the log. Log rows are
-read and written behind the backend, so that one which only agrees with itself fails. How epochs end is
-`state_log_suite.py`, which this suite includes.
+Most tests check three times: in the epoch that wrote, in the next one, and after a load from the log. Log rows are read
+and written without the backend, so a backend that agrees only with itself fails. `state_log_suite.py`, which this suite
+includes, tests how epochs end.
 """
 
 import datetime
@@ -47,7 +47,7 @@ ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
 
 
 class Pair:
-    """A class that is no dataclass, and can change."""
+    """A mutable class that is not a dataclass."""
 
     def __init__(self, left: int, right: str) -> None:
         self.left = left
@@ -70,14 +70,14 @@ class PairCodec(TypeCodec[Pair]):
 
 @dataclass
 class Basket:
-    """A value that can change."""
+    """A mutable value."""
 
     owner: str
     items: list[str]
 
 
 class ValueStateSuite(StateLogSuite):
-    """One value per key."""
+    """Tests of value state."""
 
     def test_value_is_none_before_the_first_update(self) -> None:
         self.harness().everywhere(COUNT, lambda at: same(at("a").value(), None))
@@ -248,13 +248,13 @@ class ValueStateSuite(StateLogSuite):
             harness.seal()
             for place in (harness, harness.reopened()):
                 value, listed = (place.state(descriptor) for descriptor in descriptors)
-                found = [value.value(), *listed.get(), *place.state(mapped).keys(), *place.state(mapped).values()]
-                for each in found:
+                values = [value.value(), *listed.get(), *place.state(mapped).keys(), *place.state(mapped).values()]
+                for each in values:
                     same(each, expected)
 
 
 class ListStateSuite(StateLogSuite):
-    """A list per key."""
+    """Tests of list state."""
 
     def test_list_is_empty_before_the_first_add(self) -> None:
         self.harness().everywhere(TAGS, lambda at: same(list(at("a").get()), []))
@@ -346,7 +346,7 @@ class ListStateSuite(StateLogSuite):
 
 
 class MapStateSuite(StateLogSuite):
-    """A map per key."""
+    """Tests of map state."""
 
     def test_map_is_empty_before_the_first_put(self) -> None:
         def check(at: At) -> None:
@@ -479,7 +479,7 @@ class StateSuite(
     TtlCleanupSuite,
     StateEvolutionSuite,
 ):
-    """All of it."""
+    """All tests of a keyed state backend."""
 
 
 __all__ = ["ListStateSuite", "MapStateSuite", "StateSuite", "ValueStateSuite"]

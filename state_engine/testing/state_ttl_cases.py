@@ -1,4 +1,4 @@
-"""Every kind of state with a time to live, so that one test can be told of all of them."""
+"""Every kind of state with a time to live, so that one test can cover all of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ class TtlCase:
     """One kind of state.
 
     Attributes:
-        make: Makes its descriptor, without a time to live.
+        make: Creates its descriptor, without a time to live.
         write: Writes a number to the state.
-        read: Reads what `expected` gives, or `empty`.
-        expected: What is read after these numbers were written, none of which has expired.
-        empty: What is read where nothing is.
-        looks_twice: Whether `read` looks at the same value more than once.
+        read: Reads the state.
+        expected: Returns what `read` returns after these numbers were written, if none has expired.
+        empty: What `read` returns for an empty state.
+        looks_twice: Whether `read` reads the same value more than once.
     """
 
     make: Callable[[], StateDescriptor]
@@ -52,12 +52,12 @@ class TtlCase:
         return with_ttl(self.make(), config)
 
     def check(self, state: Any, *written: int) -> None:
-        """Asserts that the state reads as these numbers; as empty without any."""
+        """Asserts that the state contains these numbers; without numbers, that it is empty."""
         expected = self.expected(written) if written else self.empty
         assert self.read(state) == expected, f"{type(state).__name__} does not read as {expected!r}"
 
     def check_once(self, state: Any, *written: int) -> None:
-        """Asserts that the first read of an expired value gives it, and that it is gone then."""
+        """Asserts that the first read returns an expired value, and that the value is then removed."""
         if not self.looks_twice:
             self.check(state, *written)
         else:
@@ -125,13 +125,13 @@ def lives(ttl: int = TTL) -> StateTtlConfig.Builder:
 
 
 def after(harness: StateHarness, ms: int) -> StateHarness:
-    """Sets the processing time, so many ms after the start."""
+    """Sets the processing time to `ms` after the start."""
     harness.time.processing_time = START + ms
     return harness
 
 
 def sealed(harness: StateHarness, restore: bool) -> StateHarness:
-    """Ends the epoch; returns the harness to go on with, a fresh one on the same log if it is to be restored."""
+    """Ends the epoch; returns the harness, or with `restore` a new one on the same log."""
     harness.seal()
     return harness.reopened() if restore else harness
 
@@ -159,7 +159,7 @@ def with_ttl(descriptor: DescriptorT, config: StateTtlConfig | None) -> Descript
 
 
 def logged(rows: dict[str, list[dict[str, Any]]]) -> Logged:
-    """Returns the rows of the only state that logged any: op, value, and last access in ms after the start."""
+    """Returns the logged rows of the only state with changes: op, value, and last access in ms after the start."""
     if not rows:
         return []
     (only,) = rows.values()

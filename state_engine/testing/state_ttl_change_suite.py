@@ -1,4 +1,4 @@
-"""How settings of a time to live may change, and what is cleaned up: a part of `StateSuite`."""
+"""How the settings of a time to live may change, and what is cleaned up: a part of `StateSuite`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from state_engine.testing.state_ttl_log_suite import TtlStampSuite
 
 
 class TtlChangeSuite(TtlStampSuite):
-    """Settings that change between jobs, and rows whose time nobody knows."""
+    """Tests of settings that change between starts, and of rows with an unknown last access."""
 
     def test_ttl_one_name_with_two_times_to_live_is_refused(self) -> None:
         harness = self.starting()
@@ -21,7 +21,7 @@ class TtlChangeSuite(TtlStampSuite):
         refused(DuplicateStateError, "'count'", lambda: harness.state(count(lives(1).build())))
 
     def test_ttl_may_come_later_and_go_again(self) -> None:
-        """Flink: testRestoreTtlAndRegisterNonTtlStateCompatFailure, and the other way round; both work here."""
+        """Flink: testRestoreTtlAndRegisterNonTtlStateCompatFailure, and the opposite change; both work here."""
         for case in CASES.values():
             plain, mortal = case.describe(None), case.describe(lives().build())
             harness = self.starting()
@@ -124,10 +124,10 @@ class TtlChangeSuite(TtlStampSuite):
 
 
 class TtlCleanupSuite(TtlChangeSuite):
-    """What is removed when nobody reads it: from working state, and from the fold.
+    """Tests of the clean-up of values that are not read: in working state, and in the fold.
 
     Attributes:
-        incremental_cleanup: Whether the backend cleans up incrementally; a backend may have better means.
+        incremental_cleanup: Whether the backend cleans up incrementally; a backend may have a better method.
     """
 
     incremental_cleanup = True
@@ -175,7 +175,7 @@ class TtlCleanupSuite(TtlChangeSuite):
         assert [states[0].value(), list(states[1].get()), dict(states[2].items())] == [33, ["z"], {"x": 33}]
 
     def test_ttl_a_full_fold_leaves_out_what_a_compaction_filter_would(self) -> None:
-        for builder, left in [
+        for builder, remaining in [
             (lives(), 100),
             (lives().cleanup_in_rocksdb_compact_filter(1000), 0),
             (StateTtlConfig.new_builder(lives().build().get_ttl()), 0),
@@ -185,7 +185,7 @@ class TtlCleanupSuite(TtlChangeSuite):
             harness.seal()
             assert self._folded(harness, config) == 100
             after(harness, TTL).seal()
-            assert (self._folded(harness, config), harness.backend.rows) == (left, 100)
+            assert (self._folded(harness, config), harness.backend.rows) == (remaining, 100)
 
     def test_ttl_a_fold_keeps_what_has_no_known_time(self) -> None:
         harness, config = self.starting(), lives().cleanup_full_snapshot().build()
@@ -203,7 +203,7 @@ class TtlCleanupSuite(TtlChangeSuite):
             harness.state(count(config), key).update(70)
         harness.seal()
         after(harness, TTL)
-        for key in range(100, 104):  # these keys have no state; 4 accesses look at 12 keys
+        for key in range(100, 104):  # these keys have no state; 4 accesses check 12 keys
             assert harness.state(count(config), key).value() is None
         rows = harness.seal()["count"]
         assert {Op(row["op"]) for row in rows} == {Op.DELETE}

@@ -1,4 +1,4 @@
-"""What states with a time to live log: a part of `StateSuite`."""
+"""What states with a time to live write to the log: a part of `StateSuite`."""
 
 from typing import Any
 
@@ -34,10 +34,10 @@ class Celsius(TypeCodec[complex]):
 
 
 class TtlStampSuite(StateLogSuite):
-    """What stands in `last_access`."""
+    """Tests of the column `last_access`."""
 
     def starting(self, key: str = "k string") -> StateHarness:
-        """Returns an empty backend at the start of time."""
+        """Returns an empty backend at the time `START`."""
         return after(self.harness(key), 0)
 
     def test_ttl_writes_carry_their_time_and_removals_none(self) -> None:
@@ -106,7 +106,7 @@ class TtlStampSuite(StateLogSuite):
             assert list(after(harness, 99).state(tags(config)).get()) == ["x", "y", "z"]
             assert list(after(harness, 100).state(tags(config)).get()) == ["y", "z"]
             assert list(after(harness, 140).state(tags(config)).get()) == ["z"]
-            assert harness.seal() == {}, "what is left of a list is not written again"
+            assert harness.seal() == {}, "the rest of a list is not written again"
             assert list(after(harness, 180).state(tags(config)).get()) == []
             assert logged(harness.seal()) == [(Op.CLEAR, None, None)]
 
@@ -231,8 +231,8 @@ class TtlStampSuite(StateLogSuite):
         harness.state(entries).put(3, 3)
         harness.seal()
         for place in (harness, harness.reopened()):
-            found = [place.state(value).value(), *place.state(elements), *place.state(entries).values()]
-            for one in [*found, *place.state(entries).keys()]:
+            values = [place.state(value).value(), *place.state(elements), *place.state(entries).values()]
+            for one in [*values, *place.state(entries).keys()]:
                 same(one, 3.0)
 
     def test_ttl_event_time_is_that_of_the_record_or_the_timer_or_else_the_watermark(self) -> None:

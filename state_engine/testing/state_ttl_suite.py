@@ -1,7 +1,8 @@
-"""When values with a time to live expire and who may read them: a part of `StateSuite`.
+"""When values with a time to live expire, and when they can still be read: a part of `StateSuite`.
 
-Flink's `TtlStateTestBase` was the checklist; each of its tests is named where it is kept. `state_ttl_log_suite.py` has
-what is logged, `state_ttl_change_suite.py` what is cleaned up, `state_merging_suite.py` what merging leaves out.
+Flink's `TtlStateTestBase` was the checklist; a test that corresponds to one of its tests names it.
+`state_ttl_log_suite.py` tests what is logged, `state_ttl_change_suite.py` what is cleaned up, `state_merging_suite.py`
+what a merge leaves out.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,18 +14,18 @@ from state_engine.testing.state_log_suite import StateLogSuite
 from state_engine.testing.state_ttl_cases import CASES, START, TTL, TtlCase, after, lives, sealed, with_ttl
 
 Place = Callable[[StateHarness, str, StateDescriptor], Any]
-"""From a name to the state of the key, or namespace, of this name."""
+"""Returns the state of the key, or namespace, with this name."""
 
 
 class TtlExpirySuite(StateLogSuite):
-    """Each test is told of every kind of state, with a warm backend and with one restored after each epoch."""
+    """Runs each test for every kind of state, with a warm backend and with one restored after each epoch."""
 
     def starting(self, key: str = "k string") -> StateHarness:
-        """Returns an empty backend at the start of time."""
+        """Returns an empty backend at the time `START`."""
         return after(self.harness(key), 0)
 
     def every(self) -> Iterator[tuple[TtlCase, bool, StateHarness]]:
-        """Gives each kind of state, whether to restore, and a harness."""
+        """Yields each kind of state, whether to restore, and a harness."""
         for case in CASES.values():
             for restore in (False, True):
                 yield case, restore, self.starting()
@@ -174,7 +175,7 @@ class TtlExpirySuite(StateLogSuite):
             case.write(place(harness, "two", descriptor), 3)
             harness = sealed(after(harness, 230), restore)
             if config.get_cleanup_strategies().in_full_snapshot() and restore:
-                after(harness, 140)  # time never goes back: what is gone was left out by the load
+                after(harness, 140)  # time never goes back in a job; here it shows that the load left the value out
             case.check(place(harness, "one", descriptor))
             case.check(place(harness, "two", descriptor), 3)
             harness = after(sealed(after(harness, 300), restore), 300)

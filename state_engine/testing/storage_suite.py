@@ -1,6 +1,6 @@
-"""What every checkpoint storage has to do: a suite of tests for implementations of `CheckpointStorage`.
+"""What every storage of a job must do: a suite of tests for implementations of `CheckpointStorage`.
 
-Derive a test class and give the fixture `subject`:
+Derive a test class and define the fixture `subject`:
 
 ```python
 class TestMyStorage(StorageSuite):
@@ -9,8 +9,8 @@ class TestMyStorage(StorageSuite):
         return StorageSubject(MyStorage(tmp_path), behind=DirectoryBehind(tmp_path), again=lambda: MyStorage(tmp_path))
 ```
 
-`behind` reads and writes the same objects without the storage under test, so that a storage which only agrees with
-itself fails.
+`behind` reads and writes the same objects without the storage under test. A storage that agrees only with itself
+therefore fails.
 """
 
 import threading
@@ -29,10 +29,10 @@ PATH = "_epochs/g000001/e0000000001.json"
 
 
 class Behind(Protocol):
-    """The objects of the storage under test, seen from behind it."""
+    """Direct access to the objects of the storage under test, which bypasses that storage."""
 
     def read(self, path: str) -> bytes | None:
-        """Returns the bytes at a path, None when there is nothing."""
+        """Returns the bytes at a path, or None if there is no object."""
         ...
 
     def write(self, path: str, data: bytes) -> None:
@@ -46,7 +46,7 @@ class Behind(Protocol):
 
 @dataclass
 class DirectoryBehind:
-    """Objects that are files below a directory."""
+    """Direct access to objects that are files below a directory."""
 
     root: Path
 
@@ -67,7 +67,7 @@ class DirectoryBehind:
 
 @dataclass
 class StorageSubject:
-    """The storage under test, its objects from behind, and a second opening of the same objects."""
+    """The storage under test, direct access to its objects, and a function that opens the same objects again."""
 
     storage: CheckpointStorage
     behind: Behind
@@ -75,9 +75,9 @@ class StorageSubject:
 
 
 class StorageSuite:
-    """Tests of the port; each method is one promise of `CheckpointStorage`.
+    """Tests of the port; each test checks one guarantee of `CheckpointStorage`.
 
-    A subclass has a fixture `subject`, the `StorageSubject` under test.
+    A subclass defines a fixture `subject`, the `StorageSubject` under test.
     """
 
     @pytest.fixture
@@ -149,7 +149,7 @@ class StorageSuite:
         assert subject.behind.paths() == [PATH]
 
     def test_of_many_concurrent_puts_one_wins(self, subject: StorageSubject) -> None:
-        won: list[int] = []
+        winners: list[int] = []
         start = threading.Barrier(8)
 
         def put(number: int) -> None:
@@ -159,15 +159,15 @@ class StorageSuite:
                 storage.put_if_absent(PATH, str(number).encode() * 10_000)
             except AlreadyExistsError:
                 return
-            won.append(number)
+            winners.append(number)
 
         threads = [threading.Thread(target=put, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(won) == 1
-        assert subject.behind.read(PATH) == str(won[0]).encode() * 10_000
+        assert len(winners) == 1
+        assert subject.behind.read(PATH) == str(winners[0]).encode() * 10_000
         assert subject.behind.paths() == [PATH]
 
     def test_get_returns_what_lies_there(self, subject: StorageSubject) -> None:

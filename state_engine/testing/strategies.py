@@ -1,4 +1,4 @@
-"""Hypothesis strategies: types that state can have, and values of them."""
+"""Hypothesis strategies: types that state can have, and their values."""
 
 import datetime
 import decimal
@@ -37,17 +37,17 @@ _ATOMS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def decimal_types() -> st.SearchStrategy[TypeInformation]:
-    """Decimals of any precision and scale."""
+    """Returns a strategy for decimal types of any precision and scale."""
     return st.integers(1, 38).flatmap(lambda p: st.builds(DecimalType, st.just(p), st.integers(0, p)))
 
 
 def key_types() -> st.SearchStrategy[TypeInformation]:
-    """Types of key columns."""
+    """Returns a strategy for types of key columns."""
     return st.one_of(st.sampled_from(sorted(KEY_ATOMS)).map(AtomicType), decimal_types())
 
 
 def types(*, carriers: bool = True) -> st.SearchStrategy[TypeInformation]:
-    """All types that state can have, nested ones included.
+    """Returns a strategy for all types that state can have, nested ones included.
 
     Args:
         carriers: Whether structs may be tuples as well as rows.
@@ -62,7 +62,7 @@ def types(*, carriers: bool = True) -> st.SearchStrategy[TypeInformation]:
 
 
 def structs(inner: st.SearchStrategy[TypeInformation], *, carriers: bool = True) -> st.SearchStrategy[StructType]:
-    """Structs of one to three fields, with names that Spark or Python may find odd."""
+    """Returns a strategy for structs of one to three fields, with names that are unusual in Spark or Python."""
 
     def build(names: list[str]) -> st.SearchStrategy[StructType]:
         carrier = st.sampled_from([None, tuple] if carriers else [None])
@@ -73,23 +73,26 @@ def structs(inner: st.SearchStrategy[TypeInformation], *, carriers: bool = True)
 
 
 def values(type_info: TypeInformation, *, nullable: bool = True) -> st.SearchStrategy[Any]:
-    """Values of a type as a state hands them out; with `nullable`, None too, at each level but the keys of maps."""
+    """Returns a strategy for values of a type as a state returns them.
+
+    With `nullable` they include None at each level, except in the keys of maps.
+    """
     match type_info:
         case AtomicType(name):
-            found = _ATOMS[name]
+            strategy = _ATOMS[name]
         case DecimalType(precision, scale):
             bound = 10**precision - 1
-            found = st.integers(-bound, bound).map(lambda n: decimal.Decimal(n).scaleb(-scale, _DIGITS))
+            strategy = st.integers(-bound, bound).map(lambda n: decimal.Decimal(n).scaleb(-scale, _DIGITS))
         case ListType(element):
-            found = st.lists(values(element), max_size=3)
+            strategy = st.lists(values(element), max_size=3)
         case MapType(key, value):
-            found = st.dictionaries(values(key, nullable=False), values(value), max_size=3)
+            strategy = st.dictionaries(values(key, nullable=False), values(value), max_size=3)
         case StructType(names, fields, carrier):
             make: Any = (lambda *row: row) if carrier is tuple else row_class(names)
-            found = st.builds(make, *(values(field) for field in fields))
+            strategy = st.builds(make, *(values(field) for field in fields))
         case _:
             raise TypeError(type_info)
-    return st.one_of(st.none(), found) if nullable else found
+    return st.one_of(st.none(), strategy) if nullable else strategy
 
 
 __all__ = ["decimal_types", "key_types", "structs", "types", "values"]

@@ -31,13 +31,13 @@ from state_engine.testing.operator_records import RecordRouter, unfit
 
 
 class TwoInputHarness(OperatorTestHarness):
-    """What harnesses of two inputs have in common.
+    """Base of the harnesses for operators with two inputs.
 
     Args:
         spec: The operator.
         parallelism: Its parallelism.
-        subtasks: Those that run here.
-        router: Brings the records of both inputs to them.
+        subtasks: The subtasks to run.
+        router: Routes the records of both inputs to them.
         state_backend: Where they keep keyed state.
     """
 
@@ -63,7 +63,7 @@ class TwoInputHarness(OperatorTestHarness):
     def process_elements(
         self, records: Iterable[tuple[int, Any]], timestamps: Sequence[int | None] | None = None
     ) -> None:
-        """Processes records of both inputs as one epoch, and seals it. Timers that are due fire first.
+        """Processes records of both inputs as one epoch, and seals it. Due timers fire first.
 
         Args:
             records: Pairs of an input, 1 or 2, and a record: a dict, tuple, `Row` or dataclass. The records of a
@@ -72,8 +72,8 @@ class TwoInputHarness(OperatorTestHarness):
 
         Raises:
             UserFunctionError: The function raised.
-            OutputTypeError: It returned a row that the declared output does not admit.
-            StateTypeChangedError: It put a value into a state that the state's type does not admit.
+            OutputTypeError: It returned a row that does not fit the declared output.
+            StateTypeChangedError: It put a value into a state that does not fit the state's type.
             RoutingError: The key of a record belongs to a subtask that this harness does not run.
             TypeError: A record does not fit the columns of its input.
             ValueError: An input is neither 1 nor 2, or there are more or fewer timestamps than records.
@@ -81,10 +81,10 @@ class TwoInputHarness(OperatorTestHarness):
         self._run(records, timestamps)
 
     def process_watermark1(self, ms: int) -> None:
-        """Moves the watermark of input 1; the operator stands at the least of both. Runs an epoch without records.
+        """Moves the watermark of input 1, and runs an epoch without records. The operator's is the lesser of both.
 
         Raises:
-            ValueError: It would go back.
+            ValueError: The watermark would go back.
             UserFunctionError, OutputTypeError, StateTypeChangedError: As `process_elements` raises them.
         """
         self._watermark(0, ms)
@@ -99,7 +99,7 @@ class TwoInputHarness(OperatorTestHarness):
         self._move_watermark(ms)
 
     def _watermark(self, input_: int, ms: int) -> None:
-        held = max(self._watermarks[input_], self._instances.watermark)  # a restore knows the operator's alone
+        held = max(self._watermarks[input_], self._instances.watermark)  # after a restore only the operator's is known
         if ms < held:
             raise ValueError(f"The watermark of input {input_ + 1} is {held} and cannot go back to {ms}.")
         self._watermarks[input_] = ms
@@ -107,27 +107,27 @@ class TwoInputHarness(OperatorTestHarness):
 
 
 class KeyedTwoInputStreamOperatorTestHarness(TwoInputHarness):
-    """As `KeyedOneInputStreamOperatorTestHarness`, for a function with two inputs.
+    """Runs one operator with two inputs; otherwise as `KeyedOneInputStreamOperatorTestHarness`.
 
     Args:
-        function: A `KeyedCoProcessFunction`, or without key columns a `CoProcessFunction`; with either also a
-            `CoMapFunction` or a `CoFlatMapFunction`.
+        function: A `KeyedCoProcessFunction`, or without key columns a `CoProcessFunction`. A `CoMapFunction` or a
+            `CoFlatMapFunction` works with and without key columns.
         key1: Names of the key columns of input 1; empty for a function without key.
-        key2: Those of input 2.
+        key2: Names of the key columns of input 2.
         input_type1: Columns of the records of input 1: DDL, `Types.ROW_NAMED` or a dataclass.
-        input_type2: Those of input 2.
+        input_type2: Columns of the records of input 2.
         output_type: Columns of the rows that the function returns.
         parallelism: Number of subtasks.
         max_parallelism: Number of key groups.
-        subtask: The only subtask to run; records of other subtasks' keys are refused.
-        side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
+        subtask: The only subtask to run; records with keys of other subtasks are refused.
+        side_outputs: Tags, with columns, of the side outputs to collect; rows for other tags are dropped.
         uid: Name of the operator, in messages and in snapshots.
         parameters: Job parameters.
         state_backend: Where keyed state is kept: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
-            `EmbeddedRocksDBStateBackend`, as of a job. Snapshots do not depend on it.
+            `EmbeddedRocksDBStateBackend`, as in a job. Snapshots do not depend on it.
 
     Raises:
-        JobDefinitionError: What a job would refuse when it is built.
+        JobDefinitionError: A job with these arguments would be refused when it is built.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class KeyedTwoInputStreamOperatorTestHarness(TwoInputHarness):
 
 
 class TwoInputRouter(RecordRouter):
-    """Makes the shared columns of pairs of input and record, in the order of the pairs."""
+    """Converts pairs of input and record to the shared columns of both inputs, in the order of the pairs."""
 
     def __init__(self, spec: OperatorSpec, two: TwoInputs, parallelism: int, subtasks: Sequence[int]) -> None:
         super().__init__(spec, parallelism, subtasks)
@@ -176,10 +176,10 @@ class TwoInputRouter(RecordRouter):
 
     def _columns(self, records: list[Any]) -> pa.RecordBatch:
         inputs = np.array([input_ for input_, _ in records], dtype=np.int8)
-        if strange := set(inputs.tolist()) - {1, 2}:
-            raise ValueError(f"There is no input {min(strange)}; give pairs of 1 or 2 and a record.")
+        if invalid := set(inputs.tolist()) - {1, 2}:
+            raise ValueError(f"There is no input {min(invalid)}; give pairs of 1 or 2 and a record.")
         arrays = {n: self._of_input(n, [record for input_, record in records if input_ == n]) for n in (1, 2)}
-        # Where each record lies behind the other input's: first all of input 1, then all of input 2.
+        # The position of each record when all records of input 1 come first, then all of input 2.
         places = np.argsort(np.argsort(inputs, kind="stable"), kind="stable")
         columns = [self._shared(place, arrays).take(pa.array(places)) for place in range(len(self._two.columns.names))]
         columns[-1] = pa.array(inputs)
@@ -214,11 +214,11 @@ def _adapted(function: Function, *, keyed: bool) -> Function:
         return CoFlatMapAdapter(function)
     if isinstance(function, Join):
         return function
-    wanted = KeyedCoProcessFunction if keyed else CoProcessFunction
-    if not isinstance(function, wanted):
+    expected = KeyedCoProcessFunction if keyed else CoProcessFunction
+    if not isinstance(function, expected):
         raise JobDefinitionError(
             f"A harness with two inputs {'with' if keyed else 'without'} key columns got a {type(function).__name__}.",
-            action=f"Give a {wanted.__name__}, or {'no' if keyed else 'the'} key columns.",
+            action=f"Give a {expected.__name__}, or {'no' if keyed else 'the'} key columns.",
         )
     return function
 

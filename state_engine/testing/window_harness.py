@@ -1,4 +1,4 @@
-"""Windows in a harness, said as they are said in a job."""
+"""Tests windows in a harness, declared as in a job."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,13 +17,13 @@ from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTes
 def windowed_harness(
     assigner: WindowAssigner[Any, Any], key: str | Sequence[str], input_type: Any, **options: Any
 ) -> WindowedStream[KeyedOneInputStreamOperatorTestHarness]:
-    """Returns a stream with windows whose `reduce`, `aggregate`, `apply` and `process` give a harness.
+    """Returns a windowed stream; its methods `reduce`, `aggregate`, `apply` and `process` return a harness.
 
     Args:
-        assigner: What a job gives to `window(...)`, or without key columns to `window_all(...)`.
+        assigner: What a job passes to `window(...)`, or without key columns to `window_all(...)`.
         key: Names of the key columns; empty for windows of all records.
         input_type: Columns of the records.
-        options: Of `KeyedOneInputStreamOperatorTestHarness`: parallelism, side_outputs, …
+        options: Other arguments of `KeyedOneInputStreamOperatorTestHarness`: parallelism, side_outputs, …
 
     Example:
         ```python
@@ -43,7 +43,7 @@ def windowed_harness(
 
 
 class _HarnessOfAll(KeyedOneInputStreamOperatorTestHarness):
-    """Puts the one key behind each record, as `window_all` does."""
+    """Appends the same key to each record, as `window_all` does."""
 
     def __init__(self, adapter: Any, columns: StructType, output_type: Any, **options: Any) -> None:
         keyed = StructType((*columns.names, ALL), (*columns.types, Types.BOOLEAN()))

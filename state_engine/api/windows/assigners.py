@@ -1,6 +1,6 @@
-"""Window assigners, by PyFlink's names: which windows a record belongs to.
+"""Window assigners, under PyFlink's names: they decide to which windows a record belongs.
 
-Those that merge are in `sessions.py`, those that count in `counting.py`.
+Assigners of session windows are in `sessions.py`, those of count windows in `counting.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -32,10 +32,10 @@ W2 = TypeVar("W2", bound=Window)
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Assigns each record to any number of windows. It keeps nothing in its own fields."""
+    """Assigns each record to any number of windows. It keeps no state in its fields."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask for."""
+        """Gives an assigner processing time and state."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -59,42 +59,42 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger[T, W]:
-        """Returns the trigger of windows for which the author names none; `env` is None."""
+        """Returns the trigger to use if the author names none; `env` is None."""
 
     @abstractmethod
     def get_window_serializer(self) -> WindowSerializer[W]:
-        """Returns what writes the windows as text."""
+        """Returns the serializer that writes the windows as text."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Says whether windows end by event time; else by processing time, or never."""
+        """Returns whether windows end by event time; otherwise they end by processing time, or never."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """An assigner whose windows may be merged."""
+    """An assigner of windows that may be merged."""
 
     class MergeCallback(ABC, Generic[W2]):
-        """What `merge_windows` tells which windows become one."""
+        """`merge_windows` calls it with the windows that are merged into one."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
-            """Says that windows become `merge_result`."""
+            """Merges windows into `merge_result`."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: "MergingWindowAssigner.MergeCallback[W]") -> None:
-        """Tells the callback which of a key's windows become one."""
+        """Calls the callback for each group of a key's windows that must be merged into one."""
 
 
 class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
-    """Base of the assigners of windows of one size. `slide` is the distance of their starts.
+    """Base of the assigners of time windows with a fixed size. `slide` is the distance between their starts.
 
     Args:
         size: In ms.
-        slide: In ms; `size` where windows do not overlap.
-        offset: By how much they are shifted from whole multiples of `slide` since 1970, in ms.
+        slide: In ms; equal to `size` for tumbling windows.
+        offset: Shift of the windows from whole multiples of `slide` since 1970, in ms.
 
     Raises:
-        JobDefinitionError: No windows are like that.
+        JobDefinitionError: The size or slide is not above 0, or the absolute offset is not below the slide.
     """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
@@ -113,7 +113,7 @@ class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
 
     @abstractmethod
     def starts_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> range:
-        """Returns the starts of the windows of a record, in ms, the latest first.
+        """Returns the starts of a record's windows, in ms, the latest first.
 
         Args:
             timestamp: Its event time in ms; None on a stream without event time.
@@ -127,7 +127,7 @@ class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
 
     @property
     def goes_by_time_alone(self) -> bool:
-        """Whether records with the same `starts_of` are in the same windows: a subclass may look at the record."""
+        """Whether `starts_of` alone decides a record's windows; false if a subclass overrides `assign_windows`."""
         return type(self).assign_windows is TimeWindowAssigner.assign_windows
 
     def _starts_at(self, time: int) -> range:
@@ -142,7 +142,7 @@ class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
 
 
 class EventTimeAssigner(TimeWindowAssigner):
-    """Base of those that go by event time."""
+    """Base of the time-window assigners that use event time."""
 
     def starts_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> range:
         return self._starts_at(event_time(timestamp))
@@ -155,7 +155,7 @@ class EventTimeAssigner(TimeWindowAssigner):
 
 
 class ProcessingTimeAssigner(TimeWindowAssigner):
-    """Base of those that go by processing time: all records of an epoch are in the same windows."""
+    """Base of the time-window assigners that use processing time: all records of an epoch are in the same windows."""
 
     def starts_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> range:
         return self._starts_at(context.get_current_processing_time())
@@ -168,19 +168,19 @@ class ProcessingTimeAssigner(TimeWindowAssigner):
 
 
 class TumblingEventTimeWindows(EventTimeAssigner):
-    """Windows of one size by event time, one after the other."""
+    """Assigns records to tumbling windows by event time: windows of one size that do not overlap."""
 
     def __init__(self, size: int, offset: int = 0) -> None:
         super().__init__(size, size, offset)
 
     @staticmethod
     def of(size: Time, offset: Time | None = None) -> "TumblingEventTimeWindows":
-        """Returns the assigner; `of(Time.days(1), Time.hours(-8))` gives days of a place that is 8 hours ahead."""
+        """Returns the assigner; `of(Time.days(1), Time.hours(-8))` gives days in the time zone UTC+8."""
         return TumblingEventTimeWindows(_size(size), _offset(offset))
 
 
 class TumblingProcessingTimeWindows(ProcessingTimeAssigner):
-    """Windows of one size by processing time, one after the other."""
+    """Assigns records to tumbling windows by processing time: windows of one size that do not overlap."""
 
     def __init__(self, size: int, offset: int = 0) -> None:
         super().__init__(size, size, offset)
@@ -192,7 +192,10 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner):
 
 
 class SlidingEventTimeWindows(EventTimeAssigner):
-    """Windows of one size by event time, each starting a slide behind the last: a record is in several, or in none."""
+    """Assigns records to sliding windows by event time: windows of one size, which start one slide apart.
+
+    A record may be in several windows, or in none.
+    """
 
     def __init__(self, size: int, slide: int, offset: int = 0) -> None:
         super().__init__(size, slide, offset)
@@ -204,7 +207,7 @@ class SlidingEventTimeWindows(EventTimeAssigner):
 
 
 class SlidingProcessingTimeWindows(ProcessingTimeAssigner):
-    """Windows of one size by processing time, each starting a slide behind the last."""
+    """Assigns records to sliding windows by processing time: windows of one size, which start one slide apart."""
 
     def __init__(self, size: int, slide: int, offset: int = 0) -> None:
         super().__init__(size, slide, offset)
@@ -216,7 +219,7 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner):
 
 
 class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
-    """One window for all records of a key. It gives nothing unless a trigger is named."""
+    """Assigns all records of a key to one window, which has no results unless you name a trigger."""
 
     @staticmethod
     def create() -> "GlobalWindows":

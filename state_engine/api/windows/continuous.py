@@ -1,4 +1,4 @@
-"""Triggers that fire again and again while a window lasts, by PyFlink's names."""
+"""Triggers that fire repeatedly while a window is open, under PyFlink's names."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from state_engine.errors import JobDefinitionError
 
 
 class _ContinuousTrigger(Trigger[Any, Window]):
-    """Remembers, per key and window, when it fires next: at whole multiples of the interval, and at the window's end.
+    """Stores per key and window when it fires next: at whole multiples of the interval, and at the window's end.
 
     Args:
         interval: In ms.
@@ -36,7 +36,7 @@ class _ContinuousTrigger(Trigger[Any, Window]):
 class ContinuousEventTimeTrigger(_ContinuousTrigger):
     """Fires whenever the watermark has passed a multiple of the interval, and at the end of the window.
 
-    The multiples begin with the first one behind the window's first element.
+    The multiples begin with the first one after the event time of the window's first element.
     """
 
     @staticmethod
@@ -88,7 +88,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
     """Fires whenever processing time has passed a multiple of the interval, and at the end of the window.
 
-    Processing time stands still within an epoch, so that several multiples may pass at once: it fires for each.
+    Processing time is constant within an epoch, so several multiples may pass at once: it fires for each.
     """
 
     @staticmethod
@@ -108,7 +108,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         if state.get() != time:
             return TriggerResult.CONTINUE
         state.clear()
-        if time < window.max_timestamp():  # else the next time would be this one, for ever
+        if time < window.max_timestamp():  # otherwise the next time would be this one, for ever
             self._schedule(self._first(time), window, state, ctx)
         return TriggerResult.FIRE
 

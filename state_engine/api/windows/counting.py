@@ -1,7 +1,7 @@
-"""Windows by the number of a key's records, by PyFlink's names.
+"""Assigners of count windows, under PyFlink's names: windows by the number of a key's records.
 
-What a key remembers says which of its windows are open and how many records each has. It does not depend on the size:
-a release with another size or slide goes on with the windows that are open, and numbers new ones behind them.
+The state of a key records which of its windows are open and how many records each has. It does not depend on the size:
+a release with another size or slide continues the open windows, and gives new windows higher numbers.
 """
 
 from abc import abstractmethod
@@ -18,16 +18,16 @@ from state_engine.errors import JobDefinitionError
 
 
 class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
-    """Base of the windows by the number of a key's records. They fire when full, and are over then.
+    """Base of the assigners of count windows. These windows fire when full, and are then over.
 
-    A window that an earlier release has begun with a larger size, and that has as many records as are wanted now or
-    more, is full with the key's next record.
+    An earlier release may have begun a window with a larger size. If it already has at least the current number of
+    records, it becomes full with the key's next record.
 
     Args:
-        window_size: Records in a window.
-        window_slide: Records from the first one of a window to the first one of the next.
-        state_name: Where a key's open windows are kept.
-        kept: What is kept of them, by name.
+        window_size: Number of records in a window.
+        window_slide: Number of records from the first one of a window to the first one of the next.
+        state_name: Name of the state with a key's open windows.
+        kept: Names and types of the fields of this state.
 
     Attributes:
         windows: Descriptor of that state.
@@ -44,7 +44,7 @@ class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
 
     @abstractmethod
     def from_number(self, number: int) -> tuple[Any, ...]:
-        """Returns what is kept of a key's windows, by the number of its next record: what earlier releases kept."""
+        """Converts the state of earlier releases, the number of a key's next record, to the current state."""
 
     def get_default_trigger(self, env: Any) -> Trigger[Any, CountWindow]:
         return PurgingTrigger(CountTrigger(self._size))  # type: ignore[return-value]  # it takes any window
@@ -60,9 +60,9 @@ class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
 
 
 class CountTumblingWindowAssigner(CountWindowAssigner):
-    """Every `window_size` records of a key are a window.
+    """Assigns every `window_size` records of a key to a window.
 
-    Of a key is kept which window gets its next record, and how many that one has.
+    The state of a key is the window that gets its next record, and the number of records in that window.
     """
 
     def __init__(self, window_size: int) -> None:
@@ -87,10 +87,10 @@ class CountTumblingWindowAssigner(CountWindowAssigner):
 
 
 class CountSlidingWindowAssigner(CountWindowAssigner):
-    """Windows of `window_size` records of a key, one beginning at every `window_slide`-th record.
+    """Assigns a key's records to windows of `window_size` records; one begins at every `window_slide`-th record.
 
-    Of a key is kept which window begins next, how many records came since the last one began, and how many each window
-    has that is not full, the oldest first.
+    The state of a key is the window that begins next, the number of records since the last window began, and the
+    number of records in each window that is not full, the oldest first.
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
@@ -119,7 +119,7 @@ class CountSlidingWindowAssigner(CountWindowAssigner):
 
 
 def count_windows(size: int, slide: int) -> CountWindowAssigner:
-    """Returns the assigner of `count_window(size, slide)`; a slide of 0 is one window after the other."""
+    """Returns the assigner of `count_window(size, slide)`; with a slide of 0 the windows do not overlap."""
     return CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
 
 

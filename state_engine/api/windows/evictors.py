@@ -1,7 +1,7 @@
-"""Evictors: which elements leave a window before or after its function sees them.
+"""Evictors: they remove elements from a window before or after its function is called.
 
-PyFlink has none; these are Flink's Java evictors in Python spelling. With one, a window keeps all its elements, also
-where they are reduced or aggregated.
+PyFlink has none; these are Flink's Java evictors under Python names. With an evictor a window keeps all its elements,
+even if they are reduced or aggregated.
 """
 
 from abc import ABC, abstractmethod
@@ -14,21 +14,21 @@ from state_engine.errors import JobDefinitionError
 
 
 class TimestampedValue(NamedTuple):
-    """An element of a window: the record, and its event time in ms, None where it has none."""
+    """An element of a window: the record, and its event time in ms or None."""
 
     value: Any
     timestamp: int | None
 
     def has_timestamp(self) -> bool:
-        """Says whether the record has an event time."""
+        """Returns whether the record has an event time."""
         return self.timestamp is not None
 
 
 class Evictor(ABC):
-    """Takes elements out of a window, for good."""
+    """Removes elements from a window permanently."""
 
     class EvictorContext(ABC):
-        """Time."""
+        """Gives an evictor the current times."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -45,17 +45,17 @@ class Evictor(ABC):
         """Called before the window's function.
 
         Args:
-            elements: All elements, in the order in which they came; what is taken out of this list is evicted.
-            size: Their number.
-            window: Where they are.
-            ctx: Time.
+            elements: All elements, in order of arrival. Elements that are removed from this list are evicted.
+            size: The number of elements.
+            window: The window with these elements.
+            ctx: The current times.
         """
 
     @abstractmethod
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: Window, ctx: "Evictor.EvictorContext"
     ) -> None:
-        """Called after the window's function, with the elements that it saw; as `evict_before`."""
+        """Called after the window's function, with the elements that the function got; as `evict_before`."""
 
 
 class _OneSidedEvictor(Evictor):
@@ -78,7 +78,7 @@ class _OneSidedEvictor(Evictor):
 
     @abstractmethod
     def _evict(self, elements: list[TimestampedValue]) -> None:
-        """Takes elements out of the list."""
+        """Removes elements from the list."""
 
 
 class CountEvictor(_OneSidedEvictor):
@@ -99,13 +99,13 @@ class CountEvictor(_OneSidedEvictor):
 
 
 class TimeEvictor(_OneSidedEvictor):
-    """Keeps the elements whose event time is less than `window_size` behind the latest of them.
+    """Keeps the elements with an event time less than `window_size` before the latest event time.
 
-    Where the first element has no event time, nothing is evicted.
+    If the first element has no event time, nothing is evicted.
 
     Args:
         window_size: In ms.
-        do_evict_after: Whether the function still sees what is evicted.
+        do_evict_after: Whether to evict after the function, so that it still gets these elements.
     """
 
     def __init__(self, window_size: int, do_evict_after: bool = False) -> None:
@@ -132,9 +132,9 @@ class DeltaEvictor(_OneSidedEvictor):
     """Keeps the elements that differ from the last one by less than a threshold.
 
     Args:
-        threshold: How much is too much.
-        delta_function: Gives the difference of an element and the last one.
-        do_evict_after: Whether the function still sees what is evicted.
+        threshold: An element with at least this difference is evicted.
+        delta_function: Returns the difference between an element and the last one.
+        do_evict_after: Whether to evict after the function, so that it still gets these elements.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Functions over the elements of a window, by PyFlink's names."""
+"""Base classes of functions over the elements of a window, under PyFlink's names."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ W2 = TypeVar("W2", bound=Window)
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Makes rows of a window's elements.
+    """Computes rows from a window's elements.
 
-    Where these were reduced or aggregated as they came, `inputs` holds the one result.
+    If the elements were reduced or aggregated as they arrived, `inputs` contains only the result.
     """
 
     @abstractmethod
@@ -27,14 +27,14 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
         Args:
             key: The value of a single key column, or a tuple of several.
             window: The window that fires.
-            inputs: Its elements, in the order in which they came.
+            inputs: Its elements, in order of arrival.
         """
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Makes rows of a window's elements, with state of the window and of the key.
+    """Computes rows from a window's elements, with state of the window and of the key.
 
-    A state that `open` asks the runtime context for is the key's, over all windows.
+    A state that `open` gets from the runtime context belongs to the key, over all its windows.
     """
 
     class Context(ABC, Generic[W2]):
@@ -54,7 +54,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """Returns the states of the key in this window: clear them in `clear`. Sessions have none."""
+            """Returns the states of the key in this window: clear them in `clear`. Session windows have none."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
@@ -71,7 +71,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Makes rows of a window's elements, on a stream without key; otherwise a `WindowFunction`."""
+    """Computes rows from a window's elements on a stream without key; otherwise as `WindowFunction`."""
 
     @abstractmethod
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
@@ -79,7 +79,7 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Makes rows of a window's elements, on a stream without key, with state; otherwise a `ProcessWindowFunction`."""
+    """Computes rows from a window's elements, with state, on a stream without key; else as `ProcessWindowFunction`."""
 
     class Context(ABC, Generic[W2]):
         """What a window fires with."""
@@ -90,7 +90,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """Returns the states of this window: clear them in `clear`. Sessions have none."""
+            """Returns the states of this window: clear them in `clear`. Session windows have none."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:

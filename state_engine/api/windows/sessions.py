@@ -1,6 +1,7 @@
-"""Session windows, by PyFlink's names: records of a key that follow each other closely are one window.
+"""Session windows, under PyFlink's names: records of a key with no larger gap between them are one window.
 
-A record is first a window of its own, from its time to its time and the gap; windows that overlap or touch are merged.
+Each record first gets a window of its own, from its time to its time plus the gap. Windows that overlap or touch are
+merged.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +16,7 @@ from state_engine.errors import JobDefinitionError
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says how long the session stays open behind a record."""
+    """Returns how long the session stays open after a record."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
@@ -23,7 +24,7 @@ class SessionWindowTimeGapExtractor(ABC):
 
 
 class SessionWindowAssigner(MergingWindowAssigner[Any, TimeWindow]):
-    """Base of all sessions. `gap` is in ms, or taken from each record."""
+    """Base of all session assigners. `gap` is in ms, or extracted from each record."""
 
     def __init__(self, gap: int | SessionWindowTimeGapExtractor) -> None:
         if isinstance(gap, int) and gap <= 0:
@@ -39,7 +40,7 @@ class SessionWindowAssigner(MergingWindowAssigner[Any, TimeWindow]):
         if not isinstance(gap, int):
             gap = gap.extract(element)
             if gap <= 0:
-                raise ValueError(f"the session gap of a record must be above 0 ms, and is {gap}")
+                raise ValueError(f"the session gap of a record must be above 0 ms, but is {gap}")
         return TimeWindow(time, time + gap)
 
     def merge_windows(
@@ -55,7 +56,7 @@ class SessionWindowAssigner(MergingWindowAssigner[Any, TimeWindow]):
 
 
 class DynamicEventTimeSessionWindows(SessionWindowAssigner):
-    """Sessions by event time, with a gap that each record decides."""
+    """Assigns records to sessions by event time, with a gap per record."""
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> "DynamicEventTimeSessionWindows":
@@ -74,7 +75,7 @@ class DynamicEventTimeSessionWindows(SessionWindowAssigner):
 
 
 class DynamicProcessingTimeSessionWindows(SessionWindowAssigner):
-    """Sessions by processing time, with a gap that each record decides."""
+    """Assigns records to sessions by processing time, with a gap per record."""
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> "DynamicProcessingTimeSessionWindows":
@@ -93,7 +94,7 @@ class DynamicProcessingTimeSessionWindows(SessionWindowAssigner):
 
 
 class EventTimeSessionWindows(DynamicEventTimeSessionWindows):
-    """Sessions by event time, with one gap.
+    """Assigns records to sessions by event time, with a fixed gap.
 
     Args:
         session_gap: In ms.
@@ -110,12 +111,12 @@ class EventTimeSessionWindows(DynamicEventTimeSessionWindows):
 
     @staticmethod
     def with_gap(size: Time) -> "EventTimeSessionWindows":
-        """Returns the assigner; a record exactly one gap behind the last one is still in its session."""
+        """Returns the assigner; a record exactly one gap after the previous one is still in its session."""
         return EventTimeSessionWindows(as_milliseconds(size, "The gap of a session"))
 
 
 class ProcessingTimeSessionWindows(DynamicProcessingTimeSessionWindows):
-    """Sessions by processing time, with one gap.
+    """Assigns records to sessions by processing time, with a fixed gap.
 
     Args:
         session_gap: In ms.

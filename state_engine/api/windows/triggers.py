@@ -1,7 +1,7 @@
-"""Triggers, by PyFlink's names: when a window gives its result.
+"""Triggers, under PyFlink's names: they decide when a window emits its result.
 
-A trigger keeps nothing in its own fields: one object serves all keys and windows of an instance. What it must remember
-goes into `ctx.get_partitioned_state(...)`, which is that of the key and window at hand.
+A trigger keeps no state in its fields, because one object serves all keys and windows of an instance. It stores state
+in `ctx.get_partitioned_state(...)`, which belongs to the current key and window.
 """
 
 from abc import ABC, abstractmethod
@@ -32,19 +32,19 @@ class TriggerResult(Enum):
     PURGE = (False, True)
 
     def is_fire(self) -> bool:
-        """Says whether the function is called."""
+        """Returns whether the function is called."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Says whether the elements are dropped. What the trigger and the function remember is kept."""
+        """Returns whether the elements are dropped. The states of the trigger and the function are kept."""
         return self.value[1]
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Decides when the elements of a key in a window give a result."""
+    """Decides when a window of a key emits a result."""
 
     class TriggerContext(ABC):
-        """Time, timers and state of the key and window at hand."""
+        """Gives a trigger the time, timers and state of the current key and window."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -56,11 +56,11 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Has `on_processing_time` called when processing time passes `time` (ms)."""
+            """Registers a call of `on_processing_time` when processing time passes `time` (ms)."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Has `on_event_time` called when the watermark passes `time` (ms)."""
+            """Registers a call of `on_event_time` when the watermark passes `time` (ms)."""
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
@@ -72,53 +72,53 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
-            """Returns a state of the key and window at hand. Ask anew in each call; do not keep the object."""
+            """Returns a state of the current key and window. Get it anew in each call; do not keep the object."""
 
         def get_metric_group(self) -> NoReturn:
-            """Is not there.
+            """Is not supported.
 
             Raises:
                 UnsupportedMethodError: Always.
             """
-            raise UnsupportedMethodError("TriggerContext.get_metric_group() is not there.", action=NO_METRICS)
+            raise UnsupportedMethodError("TriggerContext.get_metric_group() is not supported.", action=NO_METRICS)
 
     class OnMergeContext(TriggerContext):
-        """What `on_merge` gets; the window at hand is the merged one."""
+        """What `on_merge` gets; the current window is the result of the merge."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Merges a list, reducing or aggregating state of the windows that were merged into that of the result."""
+            """Merges a list, reducing or aggregating state of the merged windows into that of the resulting window."""
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: "Trigger.TriggerContext") -> TriggerResult:
-        """Called for each element, when it is in the window already.
+        """Called for each element, after it was added to the window.
 
         Args:
             element: The record.
             timestamp: Its event time in ms; None on a stream without event time.
-            window: Where it was added.
+            window: The window to which it was added.
             ctx: Time, timers and state.
         """
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: "Trigger.TriggerContext") -> TriggerResult:
-        """Called when a timer of processing time fires: one of the trigger's, or that by which the window ends."""
+        """Called when a processing-time timer fires: one of the trigger's, or the timer for the window's end."""
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: "Trigger.TriggerContext") -> TriggerResult:
-        """Called when a timer of event time fires: one of the trigger's, or that by which the window ends."""
+        """Called when an event-time timer fires: one of the trigger's, or the timer for the window's end."""
 
     def can_merge(self) -> bool:
-        """Says whether it can be used with session windows; `on_merge` must be right then."""
+        """Returns whether it can be used with session windows; then `on_merge` must be implemented correctly."""
         return False
 
     @abstractmethod
     def on_merge(self, window: W, ctx: "Trigger.OnMergeContext") -> None:
-        """Called when windows were merged into `window`; afterwards `clear` is called for each that was merged."""
+        """Called after windows were merged into `window`; then `clear` is called for each of the merged windows."""
 
     @abstractmethod
     def clear(self, window: W, ctx: "Trigger.TriggerContext") -> None:
-        """Deletes the timers and clears the state that the trigger has for a window: it is over."""
+        """Called when a window is over: deletes the trigger's timers and clears its state for this window."""
 
 
 class EventTimeTrigger(Trigger[Any, TimeWindow]):
@@ -147,7 +147,7 @@ class EventTimeTrigger(Trigger[Any, TimeWindow]):
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        # If it is past already, on_element fires it, and a timer would do so again.
+        # If the end has already passed, on_element fires the window; a timer would fire it again.
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
@@ -205,10 +205,10 @@ class NeverTrigger(Trigger[Any, Window]):
 
 
 class CountTrigger(Trigger[Any, Window]):
-    """Fires when so many elements have come into the window, and starts to count again.
+    """Fires when the window got `window_size` elements, and then counts from 0 again.
 
     Args:
-        window_size: How many.
+        window_size: Number of elements.
     """
 
     def __init__(self, window_size: int) -> None:
@@ -248,10 +248,10 @@ class CountTrigger(Trigger[Any, Window]):
 
 
 class PurgingTrigger(Trigger[Any, Window]):
-    """Drops the elements whenever another trigger fires.
+    """Makes another trigger also drop the elements whenever it fires.
 
     Args:
-        nested_trigger: The other one.
+        nested_trigger: The other trigger.
     """
 
     def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Windows, by PyFlink's names, and how they are written as text.
+"""Windows, under PyFlink's names, and their text form.
 
-The text is the namespace under which a window's state and timers stand in the log and in state tables, so that it is
-part of the format: it may not change. A time window is `<start>/<end>`, as ISO 8601 writes an interval, in ms.
+The text is the namespace under which a window's state and timers are stored in the log and in state tables. It is part
+of the format and may not change. A time window is `<start>/<end>`, as ISO 8601 writes an interval, in ms.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ MAX_TIMESTAMP = (1 << 63) - 1
 
 
 class Window(ABC):
-    """A finite part of the records of a key. Windows are compared and hashed by what they stand for."""
+    """A finite part of the records of a key. Windows are compared and hashed by value."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ W = TypeVar("W", bound=Window)
 
 
 class Merging(Protocol):
-    """Is told which windows become one: a `MergingWindowAssigner.MergeCallback`."""
+    """Receives which windows are merged into one: a `MergingWindowAssigner.MergeCallback`."""
 
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None: ...
 
@@ -42,7 +42,7 @@ class TimeWindow(Window):
         return self.end - 1
 
     def intersects(self, other: "TimeWindow") -> bool:
-        """Says whether the two overlap or touch: sessions exactly one gap apart are one session."""
+        """Returns whether the two overlap or touch: sessions exactly one gap apart are one session."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: "TimeWindow") -> "TimeWindow":
@@ -51,18 +51,18 @@ class TimeWindow(Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Returns the start of the window that a time lies in.
+        """Returns the start of the window that contains a time.
 
         Args:
-            timestamp: In ms; may lie before 1970.
-            offset: By how much the windows are shifted from whole multiples of their size, in ms.
+            timestamp: In ms; may be before 1970.
+            offset: Shift of the windows from whole multiples of their size, in ms.
             window_size: In ms.
         """
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
     def merge_windows(windows: Iterable["TimeWindow"], callback: Merging) -> None:
-        """Tells the callback, in order of time, which windows overlap or touch, and what covers them."""
+        """Calls the callback, in order of time, with windows that overlap or touch and the window that covers them."""
         run: list[TimeWindow] = []
         covering: TimeWindow | None = None
         for window in sorted(windows):
@@ -83,7 +83,7 @@ def _report(run: list[TimeWindow], covering: TimeWindow | None, callback: Mergin
 
 @dataclass(slots=True, unsafe_hash=True)
 class CountWindow(Window):
-    """The `id`-th window of a key's records by their number."""
+    """The `id`-th window of a key's records, for windows by number of records."""
 
     id: int
 
@@ -92,7 +92,7 @@ class CountWindow(Window):
 
 
 class GlobalWindow(Window):
-    """The one window that all records of a key are in. It never ends: only a trigger makes it give results."""
+    """The single window of all records of a key. It never ends: it has results only if a trigger fires."""
 
     __slots__ = ()
 
@@ -118,15 +118,15 @@ def event_time(timestamp: int | None) -> int:
     """Returns a record's event time.
 
     Raises:
-        ValueError: It has none.
+        ValueError: The record has none.
     """
     if timestamp is None:
-        raise ValueError("the record has no event time; put assign_timestamps_and_watermarks(...) in front of key_by()")
+        raise ValueError("the record has no event time; call assign_timestamps_and_watermarks(...) before key_by()")
     return timestamp
 
 
 class WindowSerializer(ABC, Generic[W]):
-    """Writes the windows of an assigner as text, and reads them. Differs from PyFlink's, which writes bytes."""
+    """Converts the windows of an assigner to text and back; PyFlink's serializer writes bytes instead."""
 
     @abstractmethod
     def serialize(self, window: W) -> str:

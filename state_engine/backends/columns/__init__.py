@@ -1,1 +1,1 @@
-"""What a function holds of a state that it asks with the keys of a batch."""
+"""The column methods of states, which a function calls with the keys of a batch."""

@@ -1,4 +1,4 @@
-"""Columns that an author gives to a state or gets from it."""
+"""Columns that an author passes to a state or gets from it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from state_engine.serialization.types import to_arrow
 
 
 class Column:
-    """Values of one type between columns that an author gives or gets, and Python.
+    """Converts values of one type between Python and the columns that an author passes or gets.
 
     Attributes:
         name: Of the state.
@@ -60,17 +60,17 @@ class Column:
 
 
 def as_array(values: Any) -> Any:
-    """Returns what is a column already as an array, None for Python values."""
+    """Returns a column as an array; None for Python values."""
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks()
-    if hasattr(values, "__array__") and not isinstance(values, pa.Array):  # of NumPy or pandas: NaN is a number there
+    if hasattr(values, "__array__") and not isinstance(values, pa.Array):  # from NumPy or pandas: NaN is a number there
         values = np.asarray(values)
         return pa.array(values) if values.dtype != object else None
     return values if isinstance(values, pa.Array) else None
 
 
 def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column may be cast, if all its values fit: as the row methods take an int for a double."""
+    """Returns whether a column may be cast, if all its values fit, as the row methods accept an int for a double."""
     kinds = pa.types
     if kinds.is_null(given):
         return True
@@ -89,10 +89,10 @@ def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _cast(array: Any, wanted: pa.DataType) -> Any:
     """Casts a column; a double that is too large for a float is refused, not made infinite."""
-    made = array.cast(wanted)
-    if pa.types.is_floating(wanted) and pc.sum(pc.is_inf(made)).as_py() != pc.sum(pc.is_inf(array)).as_py():
+    result = array.cast(wanted)
+    if pa.types.is_floating(wanted) and pc.sum(pc.is_inf(result)).as_py() != pc.sum(pc.is_inf(array)).as_py():
         raise pa.ArrowInvalid("a number is out of range")
-    return made
+    return result
 
 
 def filled(values: Any, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Column methods of states that fold what is added: reducing and aggregating ones."""
+"""Column methods of states that fold added values: reducing and aggregating states."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -25,13 +25,13 @@ FunctionT = TypeVar("FunctionT", ColumnReduceFunction, ColumnAggregateFunction)
 
 
 class RowByRow:
-    """Calls the row methods of a state for records, each with its key and time current.
+    """Calls the row methods of a state for records, with the key and time of each record as the current ones.
 
     Args:
-        state: What a function holds of the state that it asks record by record.
+        state: The row methods of the state.
         table: Its table.
         context: Current key of the operator.
-        time: Its clocks.
+        time: The operator's clocks.
         in_event_time: Whether values expire by event time, which differs from record to record.
     """
 
@@ -59,7 +59,7 @@ class RowByRow:
                 add(value)
 
     def of_each(self, keys: Keys, ask: Callable[[], Any]) -> list[Any]:
-        """Returns what a method gives for each distinct key, at the latest time of its records."""
+        """Returns what a method returns for each distinct key, at the latest time of its records."""
         self._table.base.prefetch(keys.entries)
         return [ask() for _ in self._at(keys.entries, keys.latest_times)]
 
@@ -79,14 +79,14 @@ class RowByRow:
 
 
 class FoldingColumns(StateColumns, Generic[FunctionT]):
-    """What both have in common.
+    """The common base of reducing and aggregating states.
 
     Args:
-        table: As of `StateColumns`.
+        table: See `StateColumns`.
         column: Of accumulators.
-        rows: The row methods, for what no function does by columns.
+        rows: Calls the row methods, where no function works on columns.
         rules: When accumulators expire; None without a time to live.
-        function: That works on columns; None where values are added one by one.
+        function: The function that works on columns; None if values are added one by one.
     """
 
     def __init__(
@@ -102,13 +102,14 @@ class FoldingColumns(StateColumns, Generic[FunctionT]):
         self.table.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.column.type))
 
     def _since_expired(self, keys: Keys) -> tuple[Keys, Any, Flags | None]:
-        """Returns the records that count: those after the last one of their key that made what there was expire.
+        """Returns the records that count: those after the last record of their key that made the value expire.
 
-        By event time a late record touches a value at its own time, at which it may have expired: what is added next
-        is the first. The last record of a key always counts, and so does each where expired values may be read.
+        By event time, a late record touches a value at the time of the record, by which the value may have expired.
+        Then the value that is added next is the first. The last record of a key always counts. All records count if
+        expired values may be read.
 
         Returns:
-            The keys of the records, their positions, and for which distinct keys nothing counts that was there before;
+            The keys of the records, their positions, and for which distinct keys the earlier value does not count;
             None for the latter two if all records count.
         """
         rules = self._rules
@@ -120,20 +121,20 @@ class FoldingColumns(StateColumns, Generic[FunctionT]):
             return keys, None, None
         latest = np.full(len(keys.distinct), -1)
         np.maximum.at(latest, keys.codes[late], np.flatnonzero(late))
-        at = np.flatnonzero(np.arange(len(keys)) > latest[keys.codes])
-        counted = keys.take(at)
-        return counted, indices(at), latest[keys.codes[at[counted.first]]] >= 0
+        positions = np.flatnonzero(np.arange(len(keys)) > latest[keys.codes])
+        counted = keys.take(positions)
+        return counted, indices(positions), latest[keys.codes[positions[counted.first]]] >= 0
 
 
 class ReducingColumns(FoldingColumns[ColumnReduceFunction]):
-    """Of reducing states."""
+    """Column methods of reducing states."""
 
     def get_many(self, keys: Keys) -> Any:
-        """Returns of each record the reduced value of its key, null if nothing was added."""
+        """Returns, for each record, the reduced value of its key, null if nothing was added."""
         return self._spread(self.table.get_many(keys), keys)
 
     def contains_many(self, keys: Keys) -> Any:
-        """Returns of each record whether something was added to its key."""
+        """Returns, for each record, whether something was added to its key."""
         return pc.is_valid(self.get_many(keys))
 
     def add_many(self, keys: Keys, values: Any) -> None:
@@ -144,66 +145,66 @@ class ReducingColumns(FoldingColumns[ColumnReduceFunction]):
         if self._function is None or array.null_count:
             self._rows.add(keys, self.column.read(array))
             return
-        counted, at, anew = self._since_expired(keys)
-        given = array if at is None else array.take(at)
-        reduced = self.column.fitted(self._function.reduce_columns(counted, given), len(counted.distinct))
-        if reduced.null_count:  # what reduces to nothing lets the next value be the first
+        counted, positions, restarts = self._since_expired(keys)
+        added = array if positions is None else array.take(positions)
+        reduced = self.column.fitted(self._function.reduce_columns(counted, added), len(counted.distinct))
+        if reduced.null_count:  # after a reduction to null, the next value is the first
             self._rows.add(keys, self.column.read(array))
             return
         distinct = counted.distinct
         held = self.table.held(distinct)
-        if anew is not None:
-            held = without(held, anew)
+        if restarts is not None:
+            held = without(held, restarts)
         self.table.put_many(distinct, self._with_held(distinct, held, reduced))
 
     def _with_held(self, distinct: Keys, held: Any, reduced: Any) -> Any:
-        """Returns what each key has then; what it had comes before all that was added, since the order counts."""
+        """Returns the new value of each key. The old value comes before all added ones, since the order counts."""
         assert self._function is not None
-        there = np.flatnonzero(np.asarray(held.is_valid()))
-        if not len(there):
+        has_value = np.flatnonzero(np.asarray(held.is_valid()))
+        if not len(has_value):
             return reduced
-        twice, at = distinct.take(np.concatenate([there, there])), indices(there)
-        values = pa.concat_arrays([held.take(at), reduced.take(at)])
-        both = self.column.fitted(self._function.reduce_columns(twice, values), len(there))
-        if len(there) == len(distinct):
+        twice, positions = distinct.take(np.concatenate([has_value, has_value])), indices(has_value)
+        values = pa.concat_arrays([held.take(positions), reduced.take(positions)])
+        both = self.column.fitted(self._function.reduce_columns(twice, values), len(has_value))
+        if len(has_value) == len(distinct):
             return both
         rows = np.arange(len(distinct))
-        rows[there] = np.arange(len(there)) + len(distinct)
+        rows[has_value] = np.arange(len(has_value)) + len(distinct)
         return pa.concat_arrays([reduced, both]).take(indices(rows))
 
 
 class AggregatingColumns(FoldingColumns[ColumnAggregateFunction]):
-    """Of aggregating states, whose descriptor declares neither what is added nor what comes of it."""
+    """Column methods of aggregating states. Their descriptor declares neither the added values nor the result."""
 
     def get_many(self, keys: Keys, result_type: TypeInformation) -> Any:
-        """Returns of each record the result of its key, null if nothing was added."""
+        """Returns, for each record, the result of its key, null if nothing was added."""
         column = Column(self.column.name, result_type)
         if self._function is None:
             results = self._rows.of_each(keys, self._rows.state.get)
             return self._spread(column.fitted(results, len(keys.distinct)), keys)
         accumulators = self.table.get_many(keys)
-        there = np.asarray(accumulators.is_valid())
-        count = int(np.count_nonzero(there))
-        results = column.fitted(self._results(accumulators, there) if count else [], count)
-        if count < len(there):
-            results = results.take(pa.array(np.cumsum(there) - 1, mask=~there))
+        has_value = np.asarray(accumulators.is_valid())
+        count = int(np.count_nonzero(has_value))
+        results = column.fitted(self._results(accumulators, has_value) if count else [], count)
+        if count < len(has_value):
+            results = results.take(pa.array(np.cumsum(has_value) - 1, mask=~has_value))
         return self._spread(results, keys)
 
     def contains_many(self, keys: Keys) -> Any:
-        """Returns of each record whether its key has a result."""
+        """Returns, for each record, whether its key has a result."""
         if self._function is None:
             results = self._rows.of_each(keys, self._rows.state.get)
             return self._spread(pa.array([result is not None for result in results], pa.bool_()), keys)
         accumulators = self.table.get_many(keys)
-        there = np.array(accumulators.is_valid())
-        count = int(np.count_nonzero(there))
+        has_result = np.array(accumulators.is_valid())
+        count = int(np.count_nonzero(has_result))
         if count:
-            results = self._results(accumulators, there)
+            results = self._results(accumulators, has_result)
             array = as_array(results)
-            known = [one is not None for one in results] if array is None else np.asarray(array.is_valid())
-            self._check(known, count)
-            there[there] = known
-        return self._spread(pa.array(there), keys)
+            is_result = [one is not None for one in results] if array is None else np.asarray(array.is_valid())
+            self._check(is_result, count)
+            has_result[has_result] = is_result
+        return self._spread(pa.array(has_result), keys)
 
     def add_many(self, keys: Keys, values: Any) -> None:
         """Adds the value of each record to the state of its key, in the order of the records."""
@@ -219,11 +220,11 @@ class AggregatingColumns(FoldingColumns[ColumnAggregateFunction]):
         self._check(array, len(keys))
         if not len(keys):
             return
-        counted, at, anew = self._since_expired(keys)
+        counted, positions, restarts = self._since_expired(keys)
         held = self.table.held(counted)
-        if anew is not None:
-            held = without(held, anew)
-        added = self._function.add_columns(counted, array if at is None else array.take(at), held)
+        if restarts is not None:
+            held = without(held, restarts)
+        added = self._function.add_columns(counted, array if positions is None else array.take(positions), held)
         self.table.put_many(counted.distinct, self.column.fitted(added, len(counted.distinct)))
 
     def _results(self, accumulators: Any, there: Any) -> Any:
@@ -235,7 +236,7 @@ class AggregatingColumns(FoldingColumns[ColumnAggregateFunction]):
             raise ValueError(f"state {self.column.name!r} got {len(values)} values for {count} keys")
 
     def _python(self, array: Any) -> list[Any]:
-        """Returns a column's values as the row methods take them."""
+        """Returns the values of a column in the form that the row methods take."""
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if pa.types.is_null(array.type):
@@ -247,7 +248,7 @@ class AggregatingColumns(FoldingColumns[ColumnAggregateFunction]):
 
 
 def _inferred(values: list[Any]) -> Any:
-    """Returns Python values as a column, None where Arrow can make none of them."""
+    """Returns Python values as a column; None if Arrow cannot make one of them."""
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""What a vectorised function holds of a state: methods for the keys of a whole batch.
+"""The column methods of states, which a vectorised function calls with the keys of a whole batch.
 
-They mean what the row methods mean, called once per record in turn. Each asks its table, or a time to live around that
-(`ttl.py`), once per batch.
+They mean the same as the row methods, called once per record in turn. Each calls its table, or a time to live around
+the table (`ttl.py`), once per batch.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from state_engine.backends.stores.list_runs import Elements
 
 
 class StateColumns:
-    """What the column methods of all kinds of state have in common.
+    """The common base of the column methods of all kinds of state.
 
     Args:
         table: The state's table, or a time to live around it.
@@ -28,16 +28,16 @@ class StateColumns:
         self.column = column
 
     def _spread(self, values: Any, keys: Keys) -> Any:
-        """Returns of each record what its key has."""
+        """Returns, for each record, the value of its key."""
         return values if keys.distinct is keys else values.take(indices(keys.codes))
 
 
 class ValueColumns(StateColumns):
-    """Of value states.
+    """Column methods of value states.
 
     Args:
-        table: As of `StateColumns`.
-        column: As of `StateColumns`.
+        table: See `StateColumns`.
+        column: See `StateColumns`.
         default: What is read if there is no value, as an array; None for null.
     """
 
@@ -46,12 +46,12 @@ class ValueColumns(StateColumns):
         self._default = default
 
     def get_many(self, keys: Keys) -> Any:
-        """Returns of each record the value of its key, null if there is none."""
+        """Returns, for each record, the value of its key, null if there is none."""
         values = self.table.get_many(keys)
         return self._spread(values if self._default is None else filled(values, self._default), keys)
 
     def contains_many(self, keys: Keys) -> Any:
-        """Returns of each record whether its key has a value."""
+        """Returns, for each record, whether its key has a value."""
         return self._spread(pc.is_valid(self.table.get_many(keys)), keys)
 
     def put_many(self, keys: Keys, values: Any) -> None:
@@ -65,10 +65,10 @@ class ValueColumns(StateColumns):
 
 
 class ListColumns(StateColumns):
-    """Of list states.
+    """Column methods of list states.
 
     Args:
-        table: As of `StateColumns`.
+        table: See `StateColumns`.
         column: Of elements.
         lists: Of whole lists.
     """
@@ -78,12 +78,12 @@ class ListColumns(StateColumns):
         self._lists = lists
 
     def get_many(self, keys: Keys) -> Any:
-        """Returns of each record the list of its key; an empty one if there is none."""
-        found = lists_of(self.table.elements(keys), len(keys.distinct))
-        return self._spread(found.cast(self._lists.type), keys)
+        """Returns, for each record, the list of its key; an empty one if there is none."""
+        lists = lists_of(self.table.elements(keys), len(keys.distinct))
+        return self._spread(lists.cast(self._lists.type), keys)
 
     def contains_many(self, keys: Keys) -> Any:
-        """Returns of each record whether the list of its key has elements."""
+        """Returns, for each record, whether the list of its key has elements."""
         return self._spread(pa.array(self.table.has(keys)), keys)
 
     def add_many(self, keys: Keys, values: Any) -> None:
@@ -107,10 +107,10 @@ class ListColumns(StateColumns):
 
 
 class MapColumns(StateColumns):
-    """Of map states.
+    """Column methods of map states.
 
     Args:
-        table: As of `StateColumns`.
+        table: See `StateColumns`.
         column: Of values.
         user_keys: Of user keys.
     """
@@ -120,23 +120,23 @@ class MapColumns(StateColumns):
         self._user_keys = user_keys
 
     def get_many(self, keys: Keys, user_keys: Any) -> Any:
-        """Returns of each record the value of its user key in the map of its key, null if there is none."""
+        """Returns, for each record, the value of its user key in the map of its key, null if there is none."""
         asked = self._asked(keys, user_keys)
         return asked.spread(self.table.get_many(asked))
 
     def contains_many(self, keys: Keys, user_keys: Any) -> Any:
-        """Returns of each record whether the map of its key has its user key."""
+        """Returns, for each record, whether the map of its key has its user key."""
         asked = self._asked(keys, user_keys)
         return pa.array(self.table.has(asked)[asked.of_record])
 
     def items_many(self, keys: Keys) -> Any:
-        """Returns of each record all entries of the map of its key, as lists of structs of `key` and `value`."""
+        """Returns, for each record, all entries of the map of its key, as lists of structs of `key` and `value`."""
         of_keys, user_keys, values = self.table.items(keys)
         entries = pa.StructArray.from_arrays([user_keys, values], names=["key", "value"])
         return self._spread(lists_of(Elements(of_keys, entries), len(keys.distinct)), keys)
 
     def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
-        """Sets one entry per record, in their order."""
+        """Sets one entry per record, in the order of the records."""
         array = self.column.fitted(values, len(keys))
         asked = self._asked(keys, user_keys)
         self.table.put_many(asked, array.take(indices(asked.last)), np.zeros(len(asked.last), bool))

@@ -1,7 +1,6 @@
-"""A time to live around the table of a state that is asked by columns: the same methods, of values without stamps.
+"""A time to live around the table of a state that is accessed by columns: the same methods, for values without stamps.
 
-The clean-up hears of an access after it: what has expired may be read once, if at all. What the row methods do is in
-`rows/ttl.py`.
+The clean-up is called after an access: an expired value may be read once, if at all. `rows/ttl.py` has the row methods.
 """
 
 from collections.abc import Callable
@@ -19,12 +18,12 @@ from state_engine.backends.ttl_rules import TtlRules
 
 
 class TtlColumns:
-    """What the three shapes have in common.
+    """The common base of the three shapes.
 
     Args:
         table: Of stamped values.
         rules: When they expire.
-        accessed: Is told of how many keys there was an access, to clean up; None for nothing.
+        accessed: Called with the number of accessed keys, to clean up; None if nothing is called.
     """
 
     def __init__(self, table: Any, rules: TtlRules, accessed: Callable[[int], None] | None) -> None:
@@ -41,27 +40,27 @@ class TtlValues(TtlColumns):
     """Values, or accumulators."""
 
     def get_many(self, keys: Keys) -> Any:
-        """Reads the value of each distinct key, null where there is none."""
+        """Reads the value of each distinct key, null for a key without one."""
         distinct = keys.distinct
         stamped = self._table.get_many(distinct)
         values, times = split_stamps(stamped)
         old = at_most(times, self._rules.expiry())
         after, renewed = after_reads(self._rules, times, keys.latest_times)
         changed = np.flatnonzero(old | (renewed & np.asarray(stamped.is_valid())))
-        left = without(values, old)
+        unexpired = without(values, old)
         if len(changed):
-            at = indices(changed)
-            self._table.put_many(distinct.take(changed), stamp_all(left.take(at), after.take(at)))
+            positions = indices(changed)
+            self._table.put_many(distinct.take(changed), stamp_all(unexpired.take(positions), after.take(positions)))
         self._access(len(distinct))
-        return values if self._rules.returns_expired else left
+        return values if self._rules.returns_expired else unexpired
 
     def held(self, keys: Keys) -> Any:
-        """Returns the value of each distinct key that something is added to, null where there is none."""
+        """Returns, for each distinct key, the value to which something is added; null for a key without one."""
         values, times = split_stamps(self._table.get_many(keys))
         return values if self._rules.returns_expired else without(values, at_most(times, self._rules.expiry()))
 
     def put_many(self, distinct: Keys, values: Any) -> None:
-        """Sets the values of keys, each there once; null removes."""
+        """Sets the values of keys, each given once; null removes."""
         self._table.put_many(distinct, stamp_all(values, stamps_of(self._rules, distinct.times)))
         self._access(len(distinct))
 
@@ -77,8 +76,8 @@ class TtlLists(TtlColumns):
         latest, old = keys.latest_times, at_most(times, rules.expiry())
         read_at = None if latest is None else latest.take(indices(whole.numbers))
         after, renewed = after_reads(rules, times, read_at)
-        left = some_of(whole.numbers, ~old, count)
-        changed = some_of(whole.numbers, renewed & ~old, count) | (some_of(whole.numbers, old, count) & ~left)
+        has_unexpired = some_of(whole.numbers, ~old, count)
+        changed = some_of(whole.numbers, renewed & ~old, count) | (some_of(whole.numbers, old, count) & ~has_unexpired)
         if changed.any():
             kept = Elements(whole.numbers, stamp_each(values, after)).where(changed[whole.numbers] & ~old)
             self._replace(distinct, np.flatnonzero(changed), kept)
@@ -91,13 +90,13 @@ class TtlLists(TtlColumns):
         return np.bincount(self.elements(keys).numbers, minlength=len(keys.distinct)) > 0
 
     def append(self, keys: Keys, codes: Numbers, values: Any, times: Any = None) -> None:
-        """Appends values to the lists of distinct keys, each of which `codes` gives by its position.
+        """Appends values to the lists of distinct keys.
 
         Args:
             keys: The keys.
-            codes: Of each value the position of its key.
+            codes: For each value, the position of its key.
             values: The values.
-            times: Of each the event time of its record; None where none has one.
+            times: For each value, the event time of its record; None if no record has one.
         """
         self._table.append(keys, codes, stamp_each(values, stamps_of(self._rules, times)))
         self._access(len(keys.distinct))
@@ -108,7 +107,7 @@ class TtlLists(TtlColumns):
         self._access(len(keys.distinct))
 
     def _replace(self, distinct: Keys, changed: Numbers, elements: Elements) -> None:
-        """Replaces the lists of some keys, given by their positions, as those of their elements are."""
+        """Replaces the lists of some keys. `changed` has the positions of the keys; `elements` refers to them, too."""
         keys = distinct.take(changed)
         self._table.clear(keys)
         self._table.append(keys, np.searchsorted(changed, elements.numbers), elements.values)
@@ -118,32 +117,32 @@ class TtlMaps(TtlColumns):
     """Maps, whose entries expire one by one."""
 
     def asked(self, keys: Keys, user_keys: Any) -> Asked:
-        """Returns the entries that records ask for."""
+        """Returns the entries that records access."""
         asked: Asked = self._table.asked(keys, user_keys)
         return asked
 
     def get_many(self, asked: Asked) -> Any:
-        """Reads the value of each entry, null where there is none."""
+        """Reads the value of each entry, null if it does not exist."""
         values, seen = self._read(asked)
         return without(values, ~seen)
 
     def has(self, asked: Asked) -> Flags:
-        """Reads which entries are there."""
+        """Reads which entries exist."""
         return self._read(asked)[1]
 
     def items(self, keys: Keys) -> tuple[Numbers, Any, Any]:
         """Reads all entries of the distinct keys' maps, map by map, each in the order in which it was put.
 
         Returns:
-            Of each entry the position of its key, its user key, and its value.
+            For each entry, the position of its key, its user key, and its value.
         """
         of_keys, user_keys, _ = self._table.items(keys)
         pairs, times = keys.distinct.take(of_keys), keys.latest_times
         pairs.times = None if times is None else times.take(indices(of_keys))
         asked = self._table.asked(pairs, user_keys)
         values, seen = self._read(asked)
-        at = np.flatnonzero(seen[asked.of_record])
-        return of_keys[at], user_keys.take(indices(at)), asked.spread(values).take(indices(at))
+        positions = np.flatnonzero(seen[asked.of_record])
+        return of_keys[positions], user_keys.take(indices(positions)), asked.spread(values).take(indices(positions))
 
     def put_many(self, asked: Asked, values: Any, gone: Flags) -> None:
         """Sets entries, each at the time of its last record, or removes them.
@@ -151,7 +150,7 @@ class TtlMaps(TtlColumns):
         Args:
             asked: The entries.
             values: One for each.
-            gone: Which are removed.
+            gone: Which entries are removed.
         """
         if self._table.user_keys.spells is not None:
             self._drop_expired(asked)
@@ -166,20 +165,20 @@ class TtlMaps(TtlColumns):
         self._access(len(keys.distinct))
 
     def _read(self, asked: Asked) -> tuple[Any, Flags]:
-        """Reads entries, and does what a read does to them; returns their values, and which may be seen."""
+        """Reads entries, and changes them as a read does; returns their values, and which may be seen."""
         stamped = self._table.get_many(asked)
-        there = np.asarray(stamped.is_valid())
+        exist = np.asarray(stamped.is_valid())
         values, times = split_stamps(stamped)
         old = at_most(times, self._rules.expiry())
         after, renewed = after_reads(self._rules, times, asked.latest_times)
-        changed = old | (renewed & there)
+        changed = old | (renewed & exist)
         if changed.any():
             self._table.put_many(asked, without(stamp_each(values, after), old), old, changed)
         self._access(len(asked.last))
-        return values, there if self._rules.returns_expired else there & ~old
+        return values, exist if self._rules.returns_expired else exist & ~old
 
     def _drop_expired(self, asked: Asked) -> None:
-        """Removes entries that have expired, so that their user keys get the spelling that they are put with."""
+        """Removes expired entries, so that their user keys get the spelling with which they are put next."""
         stamped = self._table.get_many(asked)
         old = at_most(split_stamps(stamped)[1], self._rules.expiry())
         if old.any():

@@ -1,9 +1,14 @@
 """The RocksDB backend: the keyed states of one subtask in a database on the worker's disk; timers are in memory.
 
-Life, epoch by epoch: `resume` takes the database and says which manifest it stands for; the caller settles or applies
-what the log has since, and `commit`s after each manifest; `attach` says where states are loaded from that the
-database lacks; records run; `release` lets other workers have the database. All changes between two commits are in
-memory, and one write.
+The life of a backend, epoch by epoch:
+
+1. `resume` takes the database and returns the token of the manifest that it reflects.
+2. The caller settles or applies what the log has since, and calls `commit` after each manifest.
+3. `attach` passes the function that loads the states that the database lacks.
+4. Records are processed.
+5. `release` lets other workers take the database.
+
+All changes between two commits are kept in memory, and written at once.
 """
 
 import hashlib
@@ -43,7 +48,7 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         key_groups: The range that this backend owns.
         context: The current key, shared with the operator.
         time: The operator's clocks, for states with a time to live.
-        database: Where the states lie.
+        database: Stores the states.
     """
 
     def __init__(
@@ -68,10 +73,10 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
     # Life -------------------------------------------------------------------------------------------------------------
 
     def resume(self) -> str | None:
-        """Takes the database; returns the token it stands for, None if it stands for nothing.
+        """Takes the database; returns the token of the manifest that it reflects, None if it reflects none.
 
         Raises:
-            LocalStateError: There is none and there can be none.
+            LocalStateError: No database can be opened or made.
         """
         if self.database.acquire():
             self.token = self.database.store.meta.token
@@ -82,7 +87,7 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         return self.token
 
     def start(self, token: str) -> None:
-        """Begins with an empty database that stands for a manifest; what is there is discarded."""
+        """Starts with an empty database, as of a manifest; discards the content of an existing one."""
         self.database.discard()
         store = self.database.store
         store.meta.token = self.token = token
@@ -92,9 +97,9 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
     def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None) -> None:
         super().attach(restored, load, sealed)
         self._loads = True
-        for name, found in self._found.items():
-            if (found.unknown_until, found.types) != (self._unknown_until(name), self._types(name)):
-                self._lacking.add(name)  # somebody changed the time to live, or the type, and changed it back
+        for name, stored in self._found.items():
+            if (stored.unknown_until, stored.types) != (self._unknown_until(name), self._types(name)):
+                self._lacking.add(name)  # the time to live, or the type, was changed and changed back
         self._found = {}
         for name in self._tables.keys() - self._migrated.keys():
             if name in self._restored and is_migrated(self._restored[name], self._schemas[name]):
@@ -104,23 +109,23 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         self._lacking = set()
 
     def commit(self, token: str) -> None:
-        """Writes all that was settled and applied, and what it stands for now, at once."""
+        """Writes, at once, all that was settled and applied, and the manifest that the database now reflects."""
         store, changes = self.database.store, Changes()
-        there = {}
+        metas = {}
         for name in self._tables:
             if name not in self._lacking:
                 self._in_database[name].write(changes)
-                there[name] = self._meta(name)
-        # States that no function has asked for here were not caught up.
-        changes.ranges.extend(state_range(s.number) for name, s in store.meta.states.items() if name not in there)
-        store.meta.states = there
+                metas[name] = self._meta(name)
+        # States that no function has requested here did not catch up.
+        changes.ranges.extend(state_range(s.number) for name, s in store.meta.states.items() if name not in metas)
+        store.meta.states = metas
         store.meta.token = token
         store.write(changes)
         self.token = token
         self._forget_keys()
 
     def release(self) -> None:
-        """Lets other workers have the database."""
+        """Lets other workers take the database."""
         self.database.release()
 
     def close(self) -> None:
@@ -133,7 +138,7 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         return sum(table.rows for table in self._timer_tables.values())
 
     def prefetch(self, keys: list[Any]) -> None:
-        """Reads at once what records with these keys are likely to ask for."""
+        """Reads, at once, what records with these keys are likely to need."""
         distinct = list(dict.fromkeys(keys))
         for held in self._in_database.values():
             held.prefetch(distinct)
@@ -151,21 +156,21 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         self._connect(name)
 
     def _connect(self, name: str) -> None:
-        """Has a state go on with what the database has of it, or be loaded, now or with the next `attach`."""
-        found, held = self.database.store.meta.states.get(name), self._in_database[name]
-        if found is not None and found.form == held.form and self._serves(found, self._schemas[name]):
-            self._found[name] = found
-            held.cells.number = found.number
-            held.take(found)
+        """Connects a state to its cells in the database, or loads it: now, or with the next `attach`."""
+        stored, held = self.database.store.meta.states.get(name), self._in_database[name]
+        if stored is not None and stored.form == held.form and self._serves(stored, self._schemas[name]):
+            self._found[name] = stored
+            held.cells.number = stored.number
+            held.take(stored)
             if name in self._sweeps:
-                self._sweeps[name].cursor = found.cursor
+                self._sweeps[name].cursor = stored.cursor
         elif self._loads:
             self._load_state(name)
         else:
             self._lacking.add(name)
 
     def _load_state(self, name: str) -> None:
-        """Loads a state from the log, piece by piece, under a number that is named when it is there as a whole."""
+        """Loads a state from the log, piece by piece, under a number that `Meta` names once the state is complete."""
         store, held, schema = self.database.store, self._in_database[name], self._schemas[name]
         held.cells.number = store.begin_load(name)
         held.empty()
@@ -181,7 +186,10 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         store.end_load(name, self._meta(name))
 
     def _serves(self, found: StateMeta, schema: StateSchema) -> bool:
-        """Whether a state of the database is the one that is asked for; without a manifest `attach` looks again."""
+        """Returns whether a state of the database is the requested one.
+
+        Before `attach` the types in the log are unknown; `attach` checks them.
+        """
         if (found.schema_id, found.ttl) != (schema.schema_id, schema.ttl):
             return False
         restored = self._restored.get(schema.name) if self._loads else None
@@ -191,7 +199,7 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         return name in self._lacking
 
     def _meta(self, name: str) -> StateMeta:
-        held, found = self._in_database[name], self._found.get(name)
+        held, stored = self._in_database[name], self._found.get(name)
         table, schema = self._tables[name], self._schemas[name]
         return StateMeta(
             schema_id=schema.schema_id,
@@ -200,14 +208,14 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
             keys=table.keys,
             single=held.one_cell,
             ttl=schema.ttl,
-            unknown_until=self._unknown_until(name) if found is None else found.unknown_until,
-            types=self._types(name) if found is None else found.types,
+            unknown_until=self._unknown_until(name) if stored is None else stored.unknown_until,
+            types=self._types(name) if stored is None else stored.types,
             cursor=self._sweeps[name].cursor if name in self._sweeps else b"",
             form=held.form,
         )
 
     def _types(self, name: str) -> str:
-        """A digest of all types that the values went through."""
+        """Returns a digest of all types that the values went through."""
         restored = self._restored.get(name)
         types = types_of(self._schemas[name] if restored is None else evolve(restored, self._schemas[name], ALL))
         return hashlib.sha256("\n".join(types).encode()).hexdigest()[:16]
@@ -217,24 +225,24 @@ class RocksDBKeyedStateBackend(StatesOfOperator):
         return None if restored is None else restored.unknown_until
 
     def _drop_expired(self, name: str, table: Any, rules: TtlRules) -> None:
-        # What the database had already stays until it is read or overwritten: it would cost a walk over all of it.
+        # What the database had already stays until it is read or overwritten: dropping it would mean reading all of it.
         if name in self._fresh:
             table.drop_expired(rules.expired)
 
     def _expire(self, name: str, table: Any, config: StateTtlConfig, rules: TtlRules) -> Callable[..., None] | None:
-        # As in Flink there is no clean-up by access: going through the keys in turn would read the disk all day.
+        # As in Flink, there is no clean-up by access: checking the keys in turn would read the disk all the time.
         strategy = config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
         if strategy is not None and strategy.get_query_time_after_num_entries() > 0:
             size = strategy.get_query_time_after_num_entries()
             sweep = self._sweeps[name] = sweep_of(table, rules, size, self.key_groups)
-            found = self.database.store.meta.states.get(name)
-            sweep.cursor = found.cursor if found is not None and name not in self._fresh else b""
+            stored = self.database.store.meta.states.get(name)
+            sweep.cursor = stored.cursor if stored is not None and name not in self._fresh else b""
         return None
 
     # An epoch ---------------------------------------------------------------------------------------------------------
 
     def freeze(self, processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
-        self.database.store.check()  # a function may have caught the error and gone on with less than there is
+        self.database.store.check()  # a function may have caught the error and continued with incomplete data
         for sweep in self._sweeps.values():
             sweep.run()
         changes = super().freeze(processing_time)

@@ -1,8 +1,8 @@
-"""The stores of tables by entry in a database: to their tables they are dicts, with writes that the database lacks yet.
+"""The stores of tables by entry in a database. Tables use them as dicts that also hold writes not in the database yet.
 
-Three layers: what was *read*, for the records at hand; what is *staged*, the sealed changes that the next `write` puts
+Three layers: what was *read* for the current records; what is *staged*, the sealed changes that the next `write` puts
 into the database; and the database. The counts of keys and rows are exact after each change. So a change of an entry
-first finds out whether it is there: from what the function read before, otherwise from the database.
+first finds out whether the entry exists: from what the function read before, otherwise from the database.
 """
 
 from abc import ABC, abstractmethod
@@ -18,26 +18,26 @@ from state_engine.backends.rocksdb.values import ValueCodec
 from state_engine.backends.stores.dicts import MISSING
 
 READ_BYTES = 16 << 20
-"""How much of a state is remembered as read, about; with the next read after that all of it is dropped."""
+"""About how many bytes of reads are cached for a state; the next read after that drops all of them."""
 
 PER_CELL = 100
 
 KNOWN_AT_MOST = 500_000
-"""Entries of which it is remembered, over the batches of an epoch, whether they are there."""
+"""Most entries for which it is cached, over the batches of an epoch, whether they exist."""
 
 
 class Opened(Protocol):
-    """Whoever holds the database open, and may open it anew."""
+    """The owner of an open database, which may open it anew."""
 
     @property
     def store(self) -> Store: ...
 
 
 class StateInDatabase(ABC):
-    """What of one state lies in the database.
+    """The part of one state that is in the database.
 
     Args:
-        opened: Whoever holds the database.
+        opened: The owner of the database.
         cells: Keys of the state's cells.
 
     Attributes:
@@ -45,7 +45,7 @@ class StateInDatabase(ABC):
     """
 
     form = ""
-    """How it lies in cells, where states of one kind may lie in several forms."""
+    """The form of its cells, where states of one kind can be stored in several forms."""
 
     one_cell = False
     """Whether an entry is one cell, and not many after a header."""
@@ -56,30 +56,30 @@ class StateInDatabase(ABC):
 
     @abstractmethod
     def take(self, found: StateMeta) -> None:
-        """Goes on with what the database has."""
+        """Continues with what the database has."""
 
     @abstractmethod
     def empty(self) -> None:
-        """Begins anew: a load comes."""
+        """Starts empty, before a load."""
 
     @abstractmethod
     def write(self, changes: Changes) -> None:
-        """Moves what is staged into a write."""
+        """Moves the staged changes into a write."""
 
     def prefetch(self, entries: list[Any]) -> None:
-        """Reads at once what a batch of records, of which each entry is given once, will ask for."""
+        """Reads, at once, what a batch of records will need; each of its entries is given once."""
 
     def stage(self, rows: pa.Table) -> None:
-        """Is told of rows of the log that the table merged."""
+        """Called with log rows that the table merged."""
 
     def freeze(self, rows: pa.Table) -> None:
-        """Is told of the rows that the table froze."""
+        """Called with the rows that the table froze."""
 
     def settle(self) -> None:
-        """Is told that the table settled them."""
+        """Called when the table has settled the frozen rows."""
 
     def forget(self) -> None:
-        """Is told that the table forgot them."""
+        """Called when the table has forgotten the frozen rows."""
 
 
 class EntriesInDatabase(StateInDatabase):
@@ -92,7 +92,7 @@ class EntriesInDatabase(StateInDatabase):
     """
 
     reads_ahead_from = 4
-    """Batches are read ahead once one in this many of a batch's entries was asked for and not known."""
+    """Batches are read ahead once more than one in this many entries of a batch was requested and not cached."""
 
     def __init__(self, opened: Opened, cells: Cells) -> None:
         super().__init__(opened, cells)
@@ -118,7 +118,7 @@ class EntriesInDatabase(StateInDatabase):
         self.live = self.rows = 0
 
     def may_hold(self, entry: Any) -> bool:
-        """Says that the log may have rows of an entry: to look costs more than a row that removes nothing."""
+        """Returns that the log may have rows of an entry: a look-up costs more than a row that removes nothing."""
         return True
 
     def forget_reads(self) -> None:
@@ -126,28 +126,28 @@ class EntriesInDatabase(StateInDatabase):
         self._held = 0
 
     def _make_room(self) -> None:
-        """Drops what was read if it is much."""
+        """Drops what was read if it is too much."""
         if self._held > READ_BYTES:
             self.forget_reads()
 
     def _hold(self, cells: Sequence[bytes | None]) -> None:
-        """Takes cells that were read into account."""
+        """Counts the size of cells that were read."""
         self._held += PER_CELL * len(cells) + sum(map(len, filter(None, cells)))
 
     @abstractmethod
     def _read_many(self, entries: list[Any]) -> None:
-        """Reads what records of these entries will ask for."""
+        """Reads what records of these entries will need."""
 
     @abstractmethod
     def _stage_cells(self, changes: Changes) -> None:
-        """Adds what is staged."""
+        """Adds the cells of the staged changes to a write."""
 
     @abstractmethod
     def _drop(self, group: int, staged: list[Any]) -> None:
-        """Takes all entries of a key group out of the count, and the staged ones away."""
+        """Subtracts all entries of a key group from the count, and removes the staged ones."""
 
     def prefetch(self, entries: list[Any]) -> None:
-        # A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
+        # A state is read ahead once a batch has read many entries one by one: not every record needs every state.
         self._make_room()
         self._reads_ahead = self._reads_ahead or self._were_many(self._misses * self.reads_ahead_from)
         self._misses = 0
@@ -156,11 +156,11 @@ class EntriesInDatabase(StateInDatabase):
             self._read_many(entries)
 
     def _were_many(self, misses: int) -> bool:
-        """Says whether there were so many misses as the batch in which they happened has entries."""
+        """Returns whether there were more misses than entries in the batch in which they happened."""
         return 0 < len(self._batch) < misses
 
     def _is_miss(self, entry: Any) -> bool:
-        """Says whether an entry that is not known could have been read ahead: batches of plain keys name no windows."""
+        """Returns whether an uncached entry could have been read ahead: batches of plain keys name no windows."""
         if type(entry) is not Namespaced:
             return True
         if self._has_windows is None:
@@ -181,41 +181,41 @@ class EntriesInDatabase(StateInDatabase):
         self.forget_reads()
 
     def abandon(self) -> None:
-        """Drops what is staged: the database is to be read anew."""
+        """Drops the staged changes, because the database is to be read anew."""
         self.staged = {}
         self._reset = set()
         self.forget_reads()
 
     def _stored(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Reads cells, of key groups that were not reset since the last write."""
-        found = self._opened.store.get_many(keys)
+        """Reads cells; None for those of key groups that were reset since the last write."""
+        cells = self._opened.store.get_many(keys)
         if self._reset:
-            return [None if group_of(key) in self._reset else value for key, value in zip(keys, found, strict=True)]
-        return found
+            return [None if group_of(key) in self._reset else value for key, value in zip(keys, cells, strict=True)]
+        return cells
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Yields all entries with their content, those of the database first; what is staged on the way is not seen."""
+        """Yields all entries with their content, those of the database first. Changes staged meanwhile are not seen."""
         staged = list(self.staged)
         for group in range(self.cells.max_parallelism):
             for key, _ in self._heads_of(group):
                 entry = self.cells.entry(key)[0]
-                if entry not in self.staged and (found := self.get(entry)) is not None:
-                    yield entry, found
+                if entry not in self.staged and (content := self.get(entry)) is not None:
+                    yield entry, content
         for entry in staged:
-            if (found := self.get(entry)) is not None:
-                yield entry, found
+            if (content := self.get(entry)) is not None:
+                yield entry, content
 
     @abstractmethod
     def get(self, entry: Any, default: Any = None) -> Any:
-        """Returns what an entry has, or the default where it has nothing."""
+        """Returns the content of an entry, or the default if it has none."""
 
     @property
     def resets(self) -> set[int]:
-        """Key groups of which nothing that the database has counts any more."""
+        """Key groups that were reset: what the database has of them does not count any more."""
         return self._reset
 
     def raw(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the cells of the database from one key up to another, whatever is staged."""
+        """Yields the cells of the database from one key up to another, without the staged changes."""
         return self._opened.store.scan(begin, end)
 
     def _heads_of(self, group: int) -> Iterable[tuple[bytes, bytes]]:
@@ -224,7 +224,7 @@ class EntriesInDatabase(StateInDatabase):
 
 
 class ValuesInDatabase(EntriesInDatabase):
-    """Entry to value; None stands for no value."""
+    """Maps an entry to its value; None means no value."""
 
     one_cell = True
 
@@ -251,17 +251,17 @@ class ValuesInDatabase(EntriesInDatabase):
     def _read_many(self, entries: list[Any]) -> None:
         if len(self._known) > KNOWN_AT_MOST:
             self._known = {}
-        staged, read, known, decode = self.staged, self._read, self._known, self._values.decode
+        staged, read, exists, decode = self.staged, self._read, self._known, self._values.decode
         if staged:
             for entry in entries:
                 if entry in staged:
                     read[entry] = staged[entry]
         unread = [entry for entry in entries if entry not in read]
-        found = self._stored(self.cells.keys(unread))
-        self._hold(found)
-        for entry, value in zip(unread, found, strict=True):
+        cells = self._stored(self.cells.keys(unread))
+        self._hold(cells)
+        for entry, value in zip(unread, cells, strict=True):
             read[entry] = None if value is None else decode(value)
-            known[entry] = value is not None
+            exists[entry] = value is not None
 
     def merge(self, values: "Mapping[Any, Any] | Iterable[tuple[Any, Any]]", removed: Iterable[Any] = ()) -> None:
         """Stages values; None, which the removed entries have, is a delete."""
@@ -273,7 +273,7 @@ class ValuesInDatabase(EntriesInDatabase):
         self.forget_reads()
 
     def value(self, cell: bytes) -> Any:
-        """Returns the value that a cell has."""
+        """Returns the value in a cell."""
         return self._values.decode(cell)
 
     def _present(self, entries: list[Any]) -> int:
@@ -290,10 +290,10 @@ class ValuesInDatabase(EntriesInDatabase):
 
     def _drop(self, group: int, staged: list[Any]) -> None:
         shadowed = {self.cells.key(entry) for entry in staged}
-        gone = sum(key not in shadowed for key, _ in self._heads_of(group))
+        removed = sum(key not in shadowed for key, _ in self._heads_of(group))
         for entry in staged:
-            gone += self.staged.pop(entry) is not None
-        self.live -= gone
+            removed += self.staged.pop(entry) is not None
+        self.live -= removed
         self.rows = self.live
         self._known = {}
 

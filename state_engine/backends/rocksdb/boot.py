@@ -1,11 +1,11 @@
-"""Which databases the death of the machine may have left with a hole: they are caches, and begin anew.
+"""Detects databases in which a crash of the machine may have left a hole. They are caches, and start anew.
 
-RocksDB appends each batch to a write-ahead log, and nothing syncs that. A machine that dies loses the end of the log.
-RocksDB reads it up to the first broken record, so the database is what it was some epochs ago, and so is its token.
+RocksDB appends each batch to a write-ahead log, which is never synced. A machine that dies loses the end of the log.
+RocksDB reads the log up to the first broken record. So the database is as it was some epochs ago, and so is its token.
 
-While RocksDB writes a full buffer to a file there are two logs: that of the buffer, and the next one. A machine that
-dies then may have stored the second one, and not the end of the first. If that ends between two batches, RocksDB plays
-the second one all the same: the token is the newest, and changes before it are missing.
+While RocksDB writes a full buffer to a file, there are two logs: that of the buffer, and the next one. If the machine
+dies then, the second log may be on disk, but not the end of the first. If the first log then ends between two batches,
+RocksDB still replays the second one: the token is the newest, and changes before it are missing.
 
 ```
 <slot>/
@@ -13,8 +13,8 @@ the second one all the same: the token is the newest, and changes before it are 
   boot   id of the boot of the machine in which the database was last opened
 ```
 
-The death of a process alone loses no log. The boot id tells the two apart. Nothing has to sync it: one that was lost is
-not that of this boot.
+If only the process dies, no log is lost. The boot id tells the two cases apart. It need not be synced: an id that was
+lost is not that of this boot.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Returns an id that is another one each time the machine starts; an empty one where the system has none."""
+    """Returns an id that changes each time the machine starts; an empty one if the system has none."""
     try:
         return _BOOT_ID.read_text("ascii").strip()
     except OSError:
@@ -37,7 +37,7 @@ def may_have_a_hole(database: Path) -> bool:
 
 
 def mark(database: Path) -> None:
-    """Notes that a database is opened in this boot."""
+    """Records that a database is opened in this boot."""
     if _marked(database) != boot_id():
         database.with_name("boot").write_text(boot_id(), "ascii")
 

@@ -1,23 +1,23 @@
-"""Where the cells of one state lie in the database.
+"""The keys of the cells of one state in the database.
 
 ```
 number of the state, 2 bytes | key group, 2 bytes | kind | key columns | 00, or 01 and the namespace | rest
 ```
 
-all big endian and in the order-preserving spelling of `ordered.py`, so that a key group of a state is one range, and
-the entries of a map, or the pieces of a list, under one key and namespace are one prefix.
+All of it is big endian and in the order-preserving encoding of `ordered.py`. So a key group of a state is one range,
+and the entries of a map, or the pieces of a list, under one key and namespace have one prefix.
 
 | kind | rest | is |
 |---|---|---|
-| 00 | – | a value; or a header of a map or list: number of rows, of the next cell (0: all rows follow), 8 bytes each |
+| 00 | – | a value; or a header of a map or list: row count, next cell's number (0: all rows follow), 8 bytes each |
 | 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then its value |
 | 01 | 8 bytes | a piece of a list: elements that one epoch appended, at most `PIECE` |
 
-Of timers a block of key groups has cells of many rows: its first key group, kind 01, and 8 bytes (`timers.py`).
+For timers, a block of key groups has cells of many rows: its first key group, kind 01, and 8 bytes (`timers.py`).
 
-Where user keys have several spellings (`serialization/equality.py`), an entry has its own before the value.
+If user keys have several spellings (`serialization/equality.py`), an entry has its own spelling before the value.
 
-Values and elements are those of `values.py`; elements of a list that is asked for by columns those of `list_cells.py`.
+Values and elements are encoded as in `values.py`; elements of a list by columns as in `list_cells.py`.
 """
 
 import struct
@@ -33,7 +33,7 @@ from state_engine.backends.keys import KeyCodec, Namespaced, split_entries
 from state_engine.backends.rocksdb.ordered import decode_bytes, encode_bytes, ordered_codec
 
 LAST_NUMBER = 0xFFFE
-"""The highest number that a state may have: what lies behind its cells must have a spelling, too."""
+"""The highest number that a state may have: the key after its cells must have an encoding, too."""
 
 _HEAD = struct.Struct(">HHB")
 _NUMBER = struct.Struct(">Q")
@@ -102,10 +102,10 @@ class Cells:
         """Returns the keys of many headers.
 
         Args:
-            groups: Of each the key group.
+            groups: The key group of each header.
             columns: The key columns.
-            namespaces: The namespaces that there are.
-            spaces: Of each the number of its namespace.
+            namespaces: All namespaces.
+            spaces: For each header, the number of its namespace.
         """
         if self._integer and not columns[0].null_count:
             keys = self._integer_keys(groups, columns[0])
@@ -125,7 +125,7 @@ class Cells:
         return [heads[group] + self._body(entry) for group, entry in zip(groups.tolist(), entries, strict=True)]
 
     def _integer_keys(self, groups: "NDArray[np.int32]", keys: Any) -> list[bytes]:
-        """Returns the keys of many integers in the void namespace, as `key` spells them one by one."""
+        """Returns the keys of many integers in the void namespace, as `key` encodes them one by one."""
         spelled = np.zeros(len(keys), _INTEGER_KEY)
         spelled["number"], spelled["group"], spelled["some"] = self.number, groups, 1
         spelled["key"] = np.asarray(keys, np.int64).view(np.uint64) ^ np.uint64(1 << 63)
@@ -133,23 +133,23 @@ class Cells:
         return [data[start : start + size] for start in range(0, len(data), size)]
 
     def row_key(self, group: int, number: int) -> bytes:
-        """Returns the key of a cell with rows of the log, which are numbered."""
+        """Returns the key of a cell with rows of the log; these cells are numbered."""
         return _HEAD.pack(self.number, group, 1) + _NUMBER.pack(number)
 
     def entry(self, key: bytes) -> tuple[Any, int]:
         """Returns the entry that a cell belongs to, and where in its key the rest begins."""
-        at, parts = _HEAD.size, []
+        offset, parts = _HEAD.size, []
         for decode in self._decoders:
-            part, at = decode(key, at)
+            part, offset = decode(key, offset)
             parts.append(part)
-        found = parts[0] if self._single is not None else tuple(parts)
-        if key[at] == 0:
-            return found, at + 1
-        space, at = decode_bytes(key, at + 1)
-        return Namespaced(found, space.decode()), at
+        record_key = parts[0] if self._single is not None else tuple(parts)
+        if key[offset] == 0:
+            return record_key, offset + 1
+        space, offset = decode_bytes(key, offset + 1)
+        return Namespaced(record_key, space.decode()), offset
 
     def groups(self, first: int, last: int) -> tuple[bytes, bytes]:
-        """Returns begin and end of the cells of some key groups; the end is not among them."""
+        """Returns begin and end of the cells of some key groups; the end is exclusive."""
         end = _HEAD.pack(self.number, last + 1, 0)[:4] if last < 0xFFFF else _HEAD.pack(self.number + 1, 0, 0)[:2]
         return _HEAD.pack(self.number, first, 0)[:4], end
 
@@ -160,7 +160,7 @@ def head_range(number: int, group: int) -> tuple[bytes, bytes]:
 
 
 def is_head(key: bytes) -> bool:
-    """Says whether a key is that of a value or header."""
+    """Returns whether a key is that of a value or header."""
     return key[4] == 0
 
 
@@ -176,12 +176,12 @@ def row_number(key: bytes) -> int:
 
 
 def inner_prefix(head: bytes) -> bytes:
-    """Returns what all entries of a map, or pieces of a list, begin with, of the key of its header."""
+    """Returns the prefix of all entries of a map, or pieces of a list, given the key of its header."""
     return head[:4] + b"\x01" + head[5:]
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """Returns the first key behind all that begin with a prefix which closes itself: nothing in them begins with FF."""
+    """Returns the first key after all keys with a self-delimiting prefix: what follows it never begins with FF."""
     return prefix + b"\xff"
 
 

@@ -1,8 +1,8 @@
-"""Lists by columns in a database: they are asked for many keys at once, and no element is a Python object.
+"""Lists by columns in a database: they are accessed for many keys at once, and no element is a Python object.
 
-They lie as other lists do (`headers.py`): in one cell while they are small, in pieces once they have grown. What is in
-a cell is in `list_cells.py`. What an epoch did is staged as the cells that the next `write` puts; reads until then see
-these.
+They are stored as other lists are (`headers.py`): in one cell while they are small, in pieces once they have grown.
+`list_cells.py` describes the content of a cell. Changes of an epoch are staged as the cells that the next `write` puts;
+until then reads see the staged cells.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,16 +33,16 @@ from state_engine.backends.stores.list_runs import Elements, ListChange, joined
 from state_engine.key_groups import KeyGroupRange
 
 AT_ONCE = 50_000
-"""Keys, or pieces, that are read and put together at once."""
+"""How many keys, or pieces, are read and put together at once."""
 
 
 class Asked(NamedTuple):
-    """Some lists.
+    """The lists that are accessed.
 
     Attributes:
-        namespaces: The namespaces that there are.
-        spaces: Of each list the number of its namespace.
-        numbers: Of each list the number of its key.
+        namespaces: All namespaces.
+        spaces: For each list, the number of its namespace.
+        numbers: For each list, the number of its key.
     """
 
     namespaces: Sequence[str | None]
@@ -51,13 +51,13 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, parts: Sequence[tuple[str | None, Numbers]]) -> "Asked":
-        """Returns those of some keys in each namespace, one namespace behind the other."""
+        """Returns the lists of some keys in each namespace, one namespace after the other."""
         lengths = [len(numbers) for _, numbers in parts]
         numbers = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in parts)])
         return cls([namespace for namespace, _ in parts], np.repeat(np.arange(len(parts)), lengths), numbers)
 
     def parts(self) -> "Iterator[Asked]":
-        """Yields as many of them as are read at once."""
+        """Yields them in parts that are read at once."""
         for start in range(0, len(self.numbers), AT_ONCE):
             end = start + AT_ONCE
             yield Asked(self.namespaces, self.spaces[start:end], self.numbers[start:end])
@@ -67,14 +67,14 @@ class ColumnLists(StateInDatabase):
     """The store of a table of lists by columns.
 
     Args:
-        opened: Whoever holds the database.
+        opened: The owner of the database.
         cells: Keys of the state's cells.
-        addressing: Numbers the operator's keys. None is needed longer than until the next `write`.
-        elements: What lies in the cells.
+        addressing: Numbers the operator's keys. No number is needed longer than until the next `write`.
+        elements: Encodes and decodes the content of cells.
 
     Attributes:
         rows: Live elements.
-        staged: Cells that the database is to have, by key; None is a delete.
+        staged: Cells to put into the database, by key; None is a delete.
     """
 
     form = "columns"
@@ -106,14 +106,14 @@ class ColumnLists(StateInDatabase):
         return self._live
 
     def numbers(self) -> tuple[Numbers, ...]:
-        """Returns no numbers: cells have keys."""
+        """Returns no numbers: cells contain keys instead."""
         return ()
 
     def renumber(self, new: Any) -> None:
-        """Does nothing, likewise."""
+        """Does nothing: cells contain keys instead of numbers."""
 
     def may_hold(self, segment: Segment, numbers: Numbers) -> Flags:
-        """Says that the log may have rows of every list: to look costs more than a row that removes nothing."""
+        """Returns that the log may have rows of every list: a look-up costs more than a row that removes nothing."""
         return np.ones(len(numbers), bool)
 
     # Reading ----------------------------------------------------------------------------------------------------------
@@ -121,12 +121,12 @@ class ColumnLists(StateInDatabase):
     def lists_at(self, parts: Sequence[Part]) -> Iterator[Flags]:
         """Returns, for each part, which of its entries' lists have elements."""
         headers = [self._headers(self._keys(some)) for some in _asked(parts).parts()]
-        found = np.concatenate([np.zeros(0, bool), *map(_are_there, headers)])
+        exist = np.concatenate([np.zeros(0, bool), *map(_are_there, headers)])
         ends = np.cumsum([0, *(len(part.numbers) for part in parts)])
-        return (found[start:end] for start, end in pairwise(ends.tolist()))
+        return (exist[start:end] for start, end in pairwise(ends.tolist()))
 
     def elements(self, parts: Sequence[Part]) -> Iterator[Elements]:
-        """Yields the elements of lists; their numbers are the positions that the parts give."""
+        """Yields the elements of lists; their numbers are the `positions` of the parts."""
         positions = np.concatenate([np.empty(0, np.int64), *(part.positions for part in parts)])
         for elements in self._of(_asked(parts)):
             yield Elements(positions[elements.numbers], elements.values)
@@ -137,18 +137,18 @@ class ColumnLists(StateInDatabase):
         for part in asked.parts():
             keys = self._keys(part)
             cells = self._headers(keys)
-            at = np.flatnonzero(_are_there(cells))
-            there = list(filter(None, cells))
-            small = np.fromiter(map(len, there), np.int64, len(there)) > HEAD
-            yield self._decoded(at[small] + before, list(compress(there, small)))
-            spread = at[~small]
+            positions = np.flatnonzero(_are_there(cells))
+            existing = list(filter(None, cells))
+            small = np.fromiter(map(len, existing), np.int64, len(existing)) > HEAD
+            yield self._decoded(positions[small] + before, list(compress(existing, small)))
+            spread = positions[~small]
             if len(spread):
-                ends = _numbers_in(list(compress(there, ~small)))[:, 1]
+                ends = _numbers_in(list(compress(existing, ~small)))[:, 1]
                 yield from self._of_pieces(spread + before, [keys[n] for n in spread.tolist()], ends)
             before += len(keys)
 
     def _decoded(self, numbers: Numbers, cells: Sequence[bytes]) -> Elements:
-        """Returns what cells have, each for the number that stands at its place."""
+        """Returns the elements of cells; those of a cell get the number at its position in `numbers`."""
         counts, values = self._elements.elements(cells)
         return Elements(np.repeat(numbers, counts), values)
 
@@ -165,56 +165,56 @@ class ColumnLists(StateInDatabase):
         return self.cells.keys_of(groups, columns, asked.namespaces, asked.spaces)
 
     def _headers(self, keys: list[bytes]) -> list[bytes | None]:
-        """Returns headers, of which those are read at once that are not known."""
+        """Returns headers; those that are not cached are read at once."""
         if self._held > bases.READ_BYTES:
             self.forget_reads()
-        known, staged = self._read, self.staged
-        unknown = [key for key in keys if key not in known and key not in staged]
-        if unknown:
-            found = self._in_database(unknown)
-            known.update(zip(unknown, found, strict=True))
-            self._held += PER_CELL * len(found) + sum(map(len, filter(None, found)))
-        return [staged[key] if key in staged else known[key] for key in keys]
+        cached, staged = self._read, self.staged
+        missing = [key for key in keys if key not in cached and key not in staged]
+        if missing:
+            cells = self._in_database(missing)
+            cached.update(zip(missing, cells, strict=True))
+            self._held += PER_CELL * len(cells) + sum(map(len, filter(None, cells)))
+        return [staged[key] if key in staged else cached[key] for key in keys]
 
     def _in_database(self, keys: list[bytes]) -> list[bytes | None]:
-        found = self._opened.store.get_many(keys)
+        cells = self._opened.store.get_many(keys)
         if self._reset:
-            return [None if group_of(key) in self._reset else cell for key, cell in zip(keys, found, strict=True)]
-        return found
+            return [None if group_of(key) in self._reset else cell for key, cell in zip(keys, cells, strict=True)]
+        return cells
 
     def _pieces(self, keys: list[bytes]) -> list[bytes]:
-        """Returns pieces, which are all there, staged or in the database."""
+        """Returns pieces; all of them exist, staged or in the database."""
         staged = self.staged
-        found: Iterator[Any] = iter(self._in_database([key for key in keys if key not in staged]))
-        return [staged[key] or b"" if key in staged else next(found) for key in keys]
+        cells: Iterator[Any] = iter(self._in_database([key for key in keys if key not in staged]))
+        return [staged[key] or b"" if key in staged else next(cells) for key in keys]
 
     # Cell by cell -----------------------------------------------------------------------------------------------------
 
     def cells_from(
         self, key_groups: KeyGroupRange, cursor: bytes, size: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes]:
-        """Returns the next cells of the database that have elements, and where to go on behind them.
+        """Returns the next cells of the database that have elements, and where to continue after them.
 
         Args:
             key_groups: Of the state in this database.
             cursor: Where to begin; empty is the first cell.
-            size: How many elements to stop behind.
+            size: After how many elements to stop.
 
         Returns:
-            Keys and cells; and the key of the next cell, empty behind the last one.
+            Keys and cells; and the key of the next cell, empty after the last one.
         """
         begin, end = self.cells.groups(*key_groups)
-        found: list[tuple[bytes, bytes]] = []
+        cells: list[tuple[bytes, bytes]] = []
         for key, cell in self._opened.store.scan(max(begin, cursor), end):
             if size <= 0:
-                return found, key
+                return cells, key
             if len(cell) > HEAD and group_of(key) not in self._reset:
-                found.append((key, cell))
+                cells.append((key, cell))
                 size -= int.from_bytes(cell[:8], "big")
-        return found, b""
+        return cells, b""
 
     def entries_with(self, cells: list[tuple[bytes, bytes]], wanted: Callable[[Any], Flags]) -> list[Any]:
-        """Returns the entries of those cells that have an element of which, by their values, `wanted` says so."""
+        """Returns the entries of the cells with a wanted element; `wanted` flags elements by their values."""
         counts, values = self._elements.elements([cell for _, cell in cells])
         of_cells = np.repeat(np.arange(len(cells)), counts)[wanted(values)]
         return list(dict.fromkeys(self.cells.entry(cells[n][0])[0] for n in np.unique(of_cells).tolist()))
@@ -229,12 +229,13 @@ class ColumnLists(StateInDatabase):
         while True:
             cells, cursor = self.cells_from(every, cursor, AT_ONCE)
             for segment, _, numbers in self.parts_with(self.entries_with(cells, lambda values: ~kept(values))):
-                asked = [Part(segment, np.arange(len(numbers)), numbers)]
-                whole = joined([*self.elements(asked)] or [self._decoded(np.empty(0, np.int64), [])])
-                left = kept(whole.values)
-                changed = np.bincount(whole.numbers[~left], minlength=len(numbers)) > 0  # unless an earlier piece was
-                anew = whole.where(left & changed[whole.numbers])
-                change = ListChange(numbers[changed], Elements(numbers[anew.numbers], anew.values))
+                wanted = [Part(segment, np.arange(len(numbers)), numbers)]
+                whole = joined([*self.elements(wanted)] or [self._decoded(np.empty(0, np.int64), [])])
+                is_kept = kept(whole.values)
+                # False for a list that an earlier piece has changed already.
+                changed = np.bincount(whole.numbers[~is_kept], minlength=len(numbers)) > 0
+                rewritten = whole.where(is_kept & changed[whole.numbers])
+                change = ListChange(numbers[changed], Elements(numbers[rewritten.numbers], rewritten.values))
                 self.change({segment: change})
             if not cursor:
                 return
@@ -246,35 +247,35 @@ class ColumnLists(StateInDatabase):
     # Changing ---------------------------------------------------------------------------------------------------------
 
     def change(self, changes: Mapping[Segment, ListChange]) -> None:
-        """Stages that lists were cleared, and then appended to."""
+        """Stages changes of lists: some are cleared, and then some are appended to."""
         size, every = len(self._numbers), list(changes.values())
         cleared = np.concatenate([one.cleared + n * size for n, one in enumerate(every)])
         added = joined([Elements(one.appended.numbers + n * size, one.appended.values) for n, one in enumerate(every)])
         touched = np.union1d(cleared, distinct(added.numbers))
         for part in Asked(list(changes), touched // size, touched % size).parts():
-            own, touched = touched[: len(part.numbers)], touched[len(part.numbers) :]
-            first, end = np.searchsorted(added.numbers, [own[0], own[-1] + 1])
-            emptied = cleared[slice(*np.searchsorted(cleared, [own[0], own[-1] + 1]))]
-            at = np.searchsorted(own, added.numbers[first:end])
-            appended = Elements(at, added.values.slice(first, end - first))
-            self._change(part, positions_of(own, emptied) >= 0, appended)
+            numbers, touched = touched[: len(part.numbers)], touched[len(part.numbers) :]
+            first, end = np.searchsorted(added.numbers, [numbers[0], numbers[-1] + 1])
+            emptied = cleared[slice(*np.searchsorted(cleared, [numbers[0], numbers[-1] + 1]))]
+            positions = np.searchsorted(numbers, added.numbers[first:end])
+            appended = Elements(positions, added.values.slice(first, end - first))
+            self._change(part, positions_of(numbers, emptied) >= 0, appended)
 
     def _change(self, asked: Asked, cleared: Flags, added: Elements) -> None:
-        """As `change`, of lists; what is added stands by their positions."""
+        """Does the same as `change`, for some lists; the numbers in `added` are the positions of the lists."""
         keys = self._keys(asked)
         cells = self._headers(keys)
-        there, (before, ends) = _are_there(cells), _numbers_in([cell or bytes(HEAD) for cell in cells]).T
+        exist, (before, ends) = _are_there(cells), _numbers_in([cell or bytes(HEAD) for cell in cells]).T
         counts = np.where(cleared, 0, before) + np.bincount(added.numbers, minlength=len(keys))
-        anew = cleared | (ends == 0)
-        kept = np.flatnonzero(anew & there & ~cleared)
+        is_rewritten = cleared | (ends == 0)
+        kept = np.flatnonzero(is_rewritten & exist & ~cleared)
         whole = joined([self._decoded(kept, [cells[n] or b"" for n in kept.tolist()]), added])
-        small = self._stage_small(keys, np.where(anew, counts, 0), whole)
-        for n in np.flatnonzero(anew & (ends > 0)).tolist():
+        small = self._stage_small(keys, np.where(is_rewritten, counts, 0), whole)
+        for n in np.flatnonzero(is_rewritten & (ends > 0)).tolist():
             self._stage_clear(keys[n], int(ends[n]))
-        self._stage_pieces(keys, counts, np.where(anew, 0, ends), whole.where(~small[whole.numbers]))
-        for n in np.flatnonzero(there & (counts == 0)).tolist():
+        self._stage_pieces(keys, counts, np.where(is_rewritten, 0, ends), whole.where(~small[whole.numbers]))
+        for n in np.flatnonzero(exist & (counts == 0)).tolist():
             self.staged[keys[n]] = None
-        self._live += int((counts > 0).sum()) - int(there.sum())
+        self._live += int((counts > 0).sum()) - int(exist.sum())
         self.rows += int(counts.sum() - before.sum())
 
     def _stage_small(self, keys: list[bytes], counts: Numbers, whole: Elements) -> Flags:
@@ -282,13 +283,13 @@ class ColumnLists(StateInDatabase):
 
         Args:
             keys: Of the headers.
-            counts: Of elements of each list, 0 if it does not lie in a header whatever it has.
-            whole: The elements of all, each with the position of its list.
+            counts: How many elements each list has; 0 if it must not be stored in a header, whatever it has.
+            whole: The elements of all lists, each with the position of its list.
         """
         small = (counts > 0) & (counts <= headers.SMALL)  # an element takes a byte at least
-        at = np.flatnonzero(small)
-        cells = self._elements.cells(whole.where(small[whole.numbers]).values, counts[at])
-        for n, cell in zip(at.tolist(), cells, strict=True):
+        positions = np.flatnonzero(small)
+        cells = self._elements.cells(whole.where(small[whole.numbers]).values, counts[positions])
+        for n, cell in zip(positions.tolist(), cells, strict=True):
             if len(cell) <= HEAD + headers.SMALL:
                 self.staged[keys[n]] = cell
             else:
@@ -300,23 +301,23 @@ class ColumnLists(StateInDatabase):
 
         Args:
             keys: Of the headers.
-            counts: Of elements of each list with what is added.
+            counts: How many elements each list has, with the added ones.
             ends: The numbers of the next pieces.
             added: In the order of their lists' positions.
         """
         sizes = np.bincount(added.numbers, minlength=1)
-        at = np.flatnonzero(sizes)
-        pieces = -(-sizes[at] // headers.PIECE)
+        positions = np.flatnonzero(sizes)
+        pieces = -(-sizes[positions] // headers.PIECE)
         of_each = np.full(int(pieces.sum()), headers.PIECE)
-        of_each[np.cumsum(pieces) - 1] = sizes[at] - (pieces - 1) * headers.PIECE  # the last one has the rest
+        of_each[np.cumsum(pieces) - 1] = sizes[positions] - (pieces - 1) * headers.PIECE  # the last one has the rest
         cells = iter(self._elements.cells(added.values, of_each))
-        for n, many in zip(at.tolist(), pieces.tolist(), strict=True):
+        for n, many in zip(positions.tolist(), pieces.tolist(), strict=True):
             key, first = keys[n], int(ends[n])
             self.staged.update(zip(_pieces_of(key, first, first + many), cells, strict=False))
             self.staged[key] = Header(key, int(counts[n]), first + many, None).cell()
 
     def _stage_clear(self, key: bytes, end: int) -> None:
-        """Stages that the pieces of a list go."""
+        """Stages the removal of the pieces of a list."""
         if end <= headers.FEW:
             self.staged.update(dict.fromkeys(_pieces_of(key, 0, end)))
             return
@@ -332,7 +333,7 @@ class ColumnLists(StateInDatabase):
         self.abandon()
 
     def abandon(self) -> None:
-        """Drops what is staged: the database is to be read anew."""
+        """Drops the staged cells, because the database is to be read anew."""
         self.staged, self._ranges, self._reset = {}, [], set()
         self.forget_reads()
 
@@ -343,19 +344,19 @@ class ColumnLists(StateInDatabase):
 
         Args:
             group: The key group.
-            kept: Of no use here.
+            kept: Not used here.
         """
-        own = [key for key in self.staged if group_of(key) == group]
+        staged_keys = [key for key in self.staged if group_of(key) == group]
         cells: dict[bytes, bytes | None] = {}
         if group not in self._reset:
             cells.update(self._opened.store.scan(*head_range(self.cells.number, group)))
-        cells.update((key, self.staged[key]) for key in own if is_head(key))
-        gone = list(filter(None, cells.values()))
-        for key in own:
+        cells.update((key, self.staged[key]) for key in staged_keys if is_head(key))
+        removed = list(filter(None, cells.values()))
+        for key in staged_keys:
             del self.staged[key]
         self._reset.add(group)
-        self._live -= len(gone)
-        self.rows -= int(_numbers_in(gone)[:, 0].sum())
+        self._live -= len(removed)
+        self.rows -= int(_numbers_in(removed)[:, 0].sum())
         self.forget_reads()
 
 
@@ -374,7 +375,7 @@ def _numbers_in(cells: Sequence[bytes]) -> Numbers:
 
 
 def _pieces_of(key: bytes, first: int, end: int) -> list[bytes]:
-    """Returns the keys of pieces, of the key of their header."""
+    """Returns the keys of pieces, given the key of their header."""
     prefix = inner_prefix(key)
     return [prefix + number_bytes(n) for n in range(first, end)]
 

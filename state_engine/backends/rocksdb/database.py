@@ -1,15 +1,15 @@
-"""Who may open a database: one worker at a time, which keeps it open until another one wants it.
+"""Controls who may open a database: one worker at a time, which keeps it open until another one wants it.
 
 ```
 <folder of a key-group range>/
   0.lock     held (flock) by the owner; the kernel frees it when the owner dies
-  0.wanted   somebody waits for it
+  0.wanted   another process waits for it
   0/db       the database; beside it `boot` (boot.py) and pieces of a load
   0.aside    a folder that is being made, or removed
-  1.…        a second one, made by somebody who waited in vain
+  1.…        a second one, made by a process that waited without success
 ```
 
-Why owners hold and hand over, and do not close after each task: docs/adr/0010-rocksdb-owners.md.
+Why owners keep it open and hand it over, and do not close it after each task: docs/adr/0010-rocksdb-owners.md.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ from state_engine.errors import LocalStateError
 class LocalDatabase:
     """The database of one key-group range, as one instance of an operator sees it.
 
-    Between `acquire` and `release` it is this instance's alone. Otherwise it stays open, and is closed as soon as
+    Between `acquire` and `release` only this instance uses it. Otherwise it stays open, and is closed as soon as
     another process wants it.
 
     Args:
         folder: The folder of the range; made if it is missing. A `RangeFolder` may begin as a part of another range.
         tuning: Memory and options.
-        wait_s: How long to wait for an owner that is at work.
+        wait_s: How long to wait for a busy owner.
     """
 
     def __init__(self, folder: Path | RangeFolder, tuning: Tuning, wait_s: float = WAIT_S) -> None:
@@ -53,7 +53,7 @@ class LocalDatabase:
         """The open database.
 
         Raises:
-            LocalStateError: There can be none: the folder cannot be written.
+            LocalStateError: No database can be opened: the folder cannot be written.
         """
         if self._store is None:
             self.acquire()
@@ -63,17 +63,17 @@ class LocalDatabase:
     def acquire(self) -> bool:
         """Takes the database; True if others may have had it since the last time.
 
-        One that cannot be opened, or whose folder is gone, is replaced by an empty one.
+        If it cannot be opened, or if its folder is missing, it is replaced by an empty one.
 
         Raises:
-            LocalStateError: There can be none: the folder cannot be written.
+            LocalStateError: No database can be opened: the folder cannot be written.
         """
         with self._guard:
             self._busy = True
             if self._slot is not None:
                 if self._store is not None and self._slot.folder.exists():
                     return False
-                self._close()  # somebody emptied the disk: what is open are files without names
+                self._close()  # the folder was deleted: the open files have no names any more
             with self._naming():
                 self._take()
             return True
@@ -84,7 +84,7 @@ class LocalDatabase:
             yield
         except OSError as error:
             raise LocalStateError(
-                f"There can be no local state in {self.folder}: {error}",
+                f"No local state can be stored in {self.folder}: {error}",
                 action="Let the workers write there, or give other folders with set_db_storage_paths().",
             ) from error
 
@@ -113,23 +113,23 @@ class LocalDatabase:
         return self._open(slot)
 
     def release(self) -> None:
-        """Says that the task is over: from now on the database may be handed over."""
+        """Ends the task: from now on the database may be handed over."""
         with self._guard:
             self._busy = False
         LANDLORD.watch(self)
 
     def hand_over(self) -> bool:
-        """Closes the database if another process wants it and no task is at work on it; True if it is closed."""
+        """Closes the database if another process wants it and no task uses it; True if it is closed."""
         with self._guard:
             if self._slot is not None and not self._busy and self._slot.wanted.exists():
                 self._close()
             return self._store is None
 
     def discard(self) -> None:
-        """Takes an empty database in place of this one.
+        """Replaces the database by an empty one.
 
         Raises:
-            LocalStateError: There can be none: what is there cannot be removed.
+            LocalStateError: No empty one can be made: the old one cannot be removed.
         """
         with self._guard, self._naming():
             self._busy = True
@@ -142,7 +142,7 @@ class LocalDatabase:
             self._store = self._open_empty(slot)
 
     def close(self) -> None:
-        """Closes the database and lets others have it; a damaged one is removed first."""
+        """Closes the database and lets others take it; a damaged one is removed first."""
         with self._guard:
             self._busy = False
             self._close()
@@ -153,13 +153,13 @@ class LocalDatabase:
             store.close()
         if slot is not None:
             if store is None or store.damaged:
-                with contextlib.suppress(OSError):  # whoever opens it finds the same damage
+                with contextlib.suppress(OSError):  # the next process that opens it finds the same damage
                     slot.empty()
             slot.unlock()
 
 
 class _Landlord:
-    """Looks, in a thread of its own, whether somebody wants a database that lies idle in this process."""
+    """Checks, in a thread of its own, whether another process wants a database that is idle in this process."""
 
     def __init__(self) -> None:
         self._idle: weakref.WeakSet[LocalDatabase] = weakref.WeakSet()
@@ -167,7 +167,7 @@ class _Landlord:
         self._wake = threading.Event()
 
     def watch(self, database: LocalDatabase) -> None:
-        """Looks after a database until it is closed."""
+        """Watches a database until it is closed."""
         self._idle.add(database)
         self._wake.set()
         if self._thread is None or not self._thread.is_alive():  # also in a process that was forked

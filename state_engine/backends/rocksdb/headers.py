@@ -1,7 +1,7 @@
-"""What lists and maps have in common: a cell of each is its header, and all of it as long as it is small.
+"""The code that lists and maps share: one cell of each is its header, which holds all of it while it is small.
 
-A small one is read, changed and written as one cell. A larger one is *spread*: its rows lie in cells of their own
-behind the header, so that nobody reads or writes all of it for the sake of one row.
+A small one is read, changed and written as one cell. A larger one is *spread*: its rows are in cells of their own after
+the header, so that access to one row does not read or write all of it.
 """
 
 import struct
@@ -17,16 +17,16 @@ from state_engine.backends.rocksdb.cells import Cells
 from state_engine.backends.rocksdb.store import Changes
 
 SMALL = 256
-"""Bytes that a list or map takes at most to lie in its header: about what the keys of a few cells take."""
+"""Most bytes of a list or map that is stored in its header: about what the keys of a few cells take."""
 
 FEW = 32
-"""Cells of one entry that are still read, or deleted, one by one."""
+"""Most cells of one entry that are still read, or deleted, one by one."""
 
 PIECE = 512
-"""Elements of a list that is spread in one cell at most."""
+"""Most elements in one cell of a list that is spread."""
 
 PER_ROW = 40
-"""Bytes that a row takes in memory, about: a number in a list."""
+"""About how many bytes a row takes in memory: a number in a list."""
 
 _PER_BYTE = 16
 
@@ -39,8 +39,8 @@ class Header(msgspec.Struct, gc=False):
     Attributes:
         key: Its own key.
         count: Its live rows.
-        end: The number of its next piece, or place; 0 if the database has no cells of it but this one.
-        body: All of it, empty without rows; None if it is spread.
+        end: The number of its next piece, or next place; 0 if the database has no cells of it but this one.
+        body: The bytes of all rows, empty without rows; None if it is spread.
         stored: Whether the database has a cell of it.
     """
 
@@ -51,14 +51,14 @@ class Header(msgspec.Struct, gc=False):
     stored: bool = False
 
     def cell(self) -> bytes:
-        """Returns what the database is to have under its key."""
+        """Returns the cell to store under its key."""
         if self.body is None:
             return _NUMBERS.pack(self.count, self.end)
         return _NUMBERS.pack(self.count, 0) + self.body
 
 
 def header_of(key: bytes, cell: bytes | None) -> Header:
-    """Returns the header under a key; one without rows where there is no cell."""
+    """Returns the header under a key; one without rows if there is no cell."""
     if cell is None:
         return Header(key)
     count, end = _NUMBERS.unpack_from(cell)
@@ -66,9 +66,9 @@ def header_of(key: bytes, cell: bytes | None) -> Header:
 
 
 class HeaderedEntries(EntriesInDatabase):
-    """Entry to many rows, with a header. Staged of small ones is None: their header has all of it."""
+    """Maps an entry to many rows, with a header. For small ones None is staged: their header has all rows."""
 
-    reads_ahead_from = 64  # what is changed needs its header in the end, asked for or not
+    reads_ahead_from = 64  # a change needs the header in the end, requested or not
 
     def __init__(self, opened: Opened, cells: Cells) -> None:
         super().__init__(opened, cells)
@@ -78,15 +78,15 @@ class HeaderedEntries(EntriesInDatabase):
 
     @abstractmethod
     def merge(self, deltas: Mapping[Any, Any]) -> None:
-        """Stages what was done to lists or maps."""
+        """Stages changes of lists or maps."""
 
     @abstractmethod
     def _body(self, whole: Any) -> bytes | None:
-        """Returns all rows of a list or map as bytes, none for none; None if they may not lie in a header."""
+        """Returns all rows of a list or map as bytes, empty without rows; None if a header must not hold them."""
 
     @abstractmethod
     def _delta(self, whole: Any) -> Any:
-        """Returns what makes these all rows of a list or map."""
+        """Returns the delta that replaces all rows of a list or map by these."""
 
     def _replace(self, entry: Any, header: Header, whole: Any) -> None:
         """Stages all rows of a list or map."""
@@ -96,29 +96,29 @@ class HeaderedEntries(EntriesInDatabase):
         self.staged[entry] = None if small else self._delta(whole)
 
     def header(self, entry: Any) -> Header:
-        """Returns the header of an entry, of one without rows where there is none."""
-        found = self._headers.get(entry)
-        if found is None:
+        """Returns the header of an entry; one without rows if the entry has none."""
+        header = self._headers.get(entry)
+        if header is None:
             self._misses += self._is_miss(entry)
             self._make_room()
             self.read_headers([entry])
-            found = self._headers[entry]
-        return found
+            header = self._headers[entry]
+        return header
 
     def read_headers(self, entries: Iterable[Any]) -> None:
-        """Reads headers at once, of those that are not known; no entry comes twice."""
+        """Reads, at once, the headers that are not cached; no entry is given twice."""
         headers = self._headers
         unknown = [entry for entry in entries if entry not in headers]
         keys = self.cells.keys(unknown)
-        found = self._stored(keys)
-        self._hold(found)
-        headers.update(zip(unknown, map(header_of, keys, found), strict=True))
+        cells = self._stored(keys)
+        self._hold(cells)
+        headers.update(zip(unknown, map(header_of, keys, cells), strict=True))
 
     def _remember(self, entry: Any, whole: Any, body: bytes) -> None:
-        """Keeps all of a list or map that lies in its header for who asks again."""
+        """Caches all of a list or map that is stored in its header."""
         if self._held + self._held_wholes > bases.READ_BYTES:
             self._forget_wholes()
-        # A row may have many small objects in it: the bytes tell of those.
+        # A row may contain many small objects: the number of bytes accounts for these.
         self._held_wholes += PER_CELL + max(PER_ROW * len(whole), _PER_BYTE * len(body))
         self._wholes[entry] = whole
 
@@ -131,7 +131,7 @@ class HeaderedEntries(EntriesInDatabase):
         self._wholes, self._held_wholes = {}, 0
 
     def _count(self, header: Header, count: int) -> None:
-        """Takes the rows that an entry has now into the counts."""
+        """Updates the counts with the number of rows that an entry has now."""
         self.rows += count - header.count
         self.live += (count > 0) - (header.count > 0)
         header.count = count
@@ -143,21 +143,21 @@ class HeaderedEntries(EntriesInDatabase):
 
     def _drop(self, group: int, staged: list[Any]) -> None:
         shadowed = {self.cells.key(entry) for entry in staged}
-        gone = sum(key not in shadowed for key, _ in self._heads_of(group))
+        removed = sum(key not in shadowed for key, _ in self._heads_of(group))
         for entry in staged:
-            gone += self._headers[entry].count > 0
+            removed += self._headers[entry].count > 0
             del self.staged[entry]
-        self.live -= gone
+        self.live -= removed
 
     def drop_group(self, group: int) -> None:
         self.rows -= self._rows_of(group)
         super().drop_group(group)
 
     def _rows_of(self, group: int) -> int:
-        own = [entry for entry in self.staged if self.cells.group(entry) == group]
-        shadowed = {self.cells.key(entry) for entry in own}
+        staged = [entry for entry in self.staged if self.cells.group(entry) == group]
+        shadowed = {self.cells.key(entry) for entry in staged}
         stored = (int.from_bytes(v[:8], "big") for k, v in self._heads_of(group) if k not in shadowed)
-        return sum(stored) + sum(self._headers[entry].count for entry in own)
+        return sum(stored) + sum(self._headers[entry].count for entry in staged)
 
     def abandon(self) -> None:
         super().abandon()
@@ -176,7 +176,7 @@ class HeaderedEntries(EntriesInDatabase):
 
     @abstractmethod
     def _stage_spread(self, changes: Changes, header: Header, delta: Any) -> None:
-        """Adds the cells behind a header; those that are there go if all of it lies in the header now (None)."""
+        """Adds the cells after a header. If the header now has all rows (None), removes the cells that exist."""
 
 
 __all__ = ["FEW", "PER_ROW", "PIECE", "SMALL", "Header", "HeaderedEntries", "header_of"]

@@ -1,20 +1,20 @@
-"""Cells of lists that are asked for by columns: many are made of one Arrow array, and read as one, at once.
+"""Cells of lists by columns: many cells are encoded from one Arrow array at once, and decoded into one.
 
 ```
 number of elements, 8 bytes | 0, 8 bytes | sizes of the streams, 4 bytes each | the streams
 ```
 
-The first two are those of a header (`headers.py`), big endian; all else is little endian. A type has its streams, one
-behind the other:
+The first two are those of a header (`headers.py`), big endian; all else is little endian. Each type has its streams,
+one after the other:
 
 | elements | streams |
 |---|---|
-| of fixed width, booleans as bytes | a byte each that says whether it is there, empty if all are; the elements |
-| text, binary | 4 bytes each for the length, -1 of null; the bytes of all |
-| struct | as of a boolean that says whether it is there; the streams of its fields |
-| list, map | 4 bytes each for the length, -1 of null; the streams of what is in them |
+| of fixed width, booleans as bytes | one byte each, 0 for null (empty if no element is null); the elements |
+| text, binary | 4 bytes each for the length, -1 for null; the bytes of all |
+| struct | one byte each, 0 for null (empty if none is null); the streams of its fields |
+| list, map | 4 bytes each for the length, -1 for null; the streams of their elements |
 
-Streams of many cells are woven into one buffer, and taken out of one, by Arrow: no element is a Python object.
+Arrow weaves the streams of many cells into one buffer, and takes them out of one: no element is a Python object.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,11 +35,11 @@ _LENGTH = np.dtype("<i4")
 
 
 class _Stream(NamedTuple):
-    """Bytes of many cells, one cell's behind the other's.
+    """Bytes of many cells, one cell after the other.
 
     Attributes:
-        data: Whatever has a buffer.
-        offsets: Where each cell's begin, and where the last one's end.
+        data: Any object with a buffer.
+        offsets: Where the bytes of each cell begin, and where those of the last cell end.
     """
 
     data: Any
@@ -61,8 +61,8 @@ class ListCells:
         """Returns a cell for each list.
 
         Args:
-            values: The elements of all, list by list.
-            counts: How many each one has, at least one.
+            values: The elements of all lists, list by list.
+            counts: How many elements each list has, at least one.
         """
         if not len(counts):
             return []
@@ -99,7 +99,7 @@ def numbers_of(data: "NDArray[np.uint8]") -> Numbers:
 
 
 def _taken_apart(array: Any, bounds: Numbers) -> Iterator[_Stream]:
-    """Yields the streams of elements; the bounds say where among them each cell begins, and the last one ends."""
+    """Yields the streams of elements; `bounds` has the positions where each cell begins, and the last one ends."""
     kind = array.type
     if pa.types.is_struct(kind):
         yield _flags(array, bounds)
@@ -122,13 +122,13 @@ def _taken_apart(array: Any, bounds: Numbers) -> Iterator[_Stream]:
 
 
 def _flags(array: Any, bounds: Numbers) -> _Stream:
-    """Returns a byte for each element that says whether it is there, of cells that have a null."""
+    """Returns one byte for each element, 0 for null, but only for cells that have a null."""
     if not array.null_count:
         return _Stream(b"", np.zeros(len(bounds), np.int64))
-    there = np.asarray(array.is_valid())
+    valid = np.asarray(array.is_valid())
     counts = np.diff(bounds)
-    has_null = np.diff(_ends(~there)[bounds]) > 0
-    return _Stream(there[np.repeat(has_null, counts)].view(np.uint8), _ends(counts * has_null))
+    has_null = np.diff(_ends(~valid)[bounds]) > 0
+    return _Stream(valid[np.repeat(has_null, counts)].view(np.uint8), _ends(counts * has_null))
 
 
 def _fixed(array: Any, bounds: Numbers) -> _Stream:
@@ -150,24 +150,24 @@ def _woven(streams: Sequence[_Stream]) -> tuple[bytes, Numbers]:
 
 
 def _put_together(kind: Any, counts: Numbers, streams: Iterator[Any]) -> Any:
-    """Returns the elements of cells, of which the counts say how many each has, as an array of their type."""
+    """Returns the elements of cells as an array of their type; `counts` has the number of elements of each cell."""
     total = int(counts.sum())
     if pa.types.is_struct(kind):
-        there = _there(next(streams), counts)
+        valid = _there(next(streams), counts)
         fields = [_put_together(field.type, counts, streams) for field in kind]
-        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=None if there is None else pa.array(~there))
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=None if valid is None else pa.array(~valid))
     if not (_is_text(kind) or pa.types.is_nested(kind)):
-        there = _there(next(streams), counts)
+        valid = _there(next(streams), counts)
         plain = pa.uint8() if pa.types.is_boolean(kind) else kind
-        return pa.Array.from_buffers(plain, total, [_bits(there), next(streams).buffer]).cast(kind)
+        return pa.Array.from_buffers(plain, total, [_bits(valid), next(streams).buffer]).cast(kind)
     lengths = np.frombuffer(next(streams).buffer, _LENGTH)[:total]
     ends = _ends(np.maximum(lengths, 0))
-    offsets = pa.array(ends, pa.int32()).buffers()[1]  # which refuses what has no room in an array
-    there = _bits(None if (lengths >= 0).all() else lengths >= 0)
+    offsets = pa.array(ends, pa.int32()).buffers()[1]  # raises an error if they are too large for one array
+    valid = _bits(None if (lengths >= 0).all() else lengths >= 0)
     if _is_text(kind):
-        return pa.Array.from_buffers(kind, total, [there, offsets, next(streams).buffer])
+        return pa.Array.from_buffers(kind, total, [valid, offsets, next(streams).buffer])
     inner = _put_together(_as_list(kind).value_type, np.diff(ends[_ends(counts)]), streams)
-    return pa.Array.from_buffers(kind, total, [there, offsets], children=[inner])
+    return pa.Array.from_buffers(kind, total, [valid, offsets], children=[inner])
 
 
 class _Taken(NamedTuple):
@@ -175,7 +175,7 @@ class _Taken(NamedTuple):
 
     Attributes:
         buffer: The bytes of all, cell by cell.
-        sizes: How many each has.
+        sizes: How many bytes each cell has.
     """
 
     buffer: Any
@@ -186,18 +186,18 @@ def _taken_out(data: "NDArray[np.uint8]", begins: Numbers, sizes: Numbers) -> _T
     """Takes a stream out of cells."""
     if not sizes.any():
         return _Taken(pa.py_buffer(b""), sizes)
-    between = np.stack([begins, begins + sizes], axis=1).ravel()  # what is between the cells' is a piece, too
+    between = np.stack([begins, begins + sizes], axis=1).ravel()  # the bytes between two cells are a piece, too
     taken = _pieces(data, between).take(indices(np.arange(0, len(between), 2)))
     return _Taken(taken.buffers()[2], sizes)
 
 
 def _there(flags: _Taken, counts: Numbers) -> Flags | None:
-    """Returns which elements are there, None for all."""
+    """Returns which elements are not null; None if no element is null."""
     if not flags.sizes.any():
         return None
-    there = np.ones(int(counts.sum()), bool)
-    there[np.repeat(flags.sizes > 0, counts)] = np.frombuffer(flags.buffer, bool)[: flags.sizes.sum()]
-    return there
+    valid = np.ones(int(counts.sum()), bool)
+    valid[np.repeat(flags.sizes > 0, counts)] = np.frombuffer(flags.buffer, bool)[: flags.sizes.sum()]
+    return valid
 
 
 def _bits(there: Flags | None) -> Any:
@@ -215,7 +215,7 @@ def _pieces(data: Any, offsets: Numbers) -> Any:
 
 
 def _ends(counts: "NDArray[Any]") -> Numbers:
-    """Returns 0, and where what has these counts ends."""
+    """Returns 0, and the end of each part, given the counts of the parts."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
@@ -224,7 +224,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _as_list(kind: Any) -> Any:
-    """Returns a type of lists that lie as those of a type of lists or maps do."""
+    """Returns the list type with the same layout as a list or map type."""
     return pa.list_(pa.struct([kind.key_field, kind.item_field])) if pa.types.is_map(kind) else kind
 
 

@@ -13,33 +13,33 @@ from state_engine.backends.stores.dicts import ListDelta
 
 
 class ListsInDatabase(HeaderedEntries):
-    """Entry to list. Of one that is spread, what an epoch appends is one piece, or several, and reads no other."""
+    """Maps an entry to its list. In a spread list, an epoch appends one or more pieces, and reads no other piece."""
 
     def __init__(self, opened: Opened, cells: Cells, pieces: ValueCodec) -> None:
         super().__init__(opened, cells)
         self._pieces = pieces
         self._spread_misses = 0
         self._reads_pieces = False
-        self._spread: dict[Any, list[Any]] = {}  # read from pieces, which nothing but the database has
+        self._spread: dict[Any, list[Any]] = {}  # read from pieces that only the database has
         self._held_spread = 0
         self._held_ahead = 0
 
     def get(self, entry: Any, default: Any = None) -> Any:
-        """Returns the elements of an entry, or the default where there are none."""
-        found = self._wholes.get(entry) or self._spread.get(entry)
-        if found is not None:
-            return found
+        """Returns the elements of an entry, or the default if there are none."""
+        elements = self._wholes.get(entry) or self._spread.get(entry)
+        if elements is not None:
+            return elements
         header = self._headers.get(entry) or self.header(entry)
         if not header.count:
             return default
         if header.body is None:
             self._make_room_for_spread()
-            found = self._spread[entry] = self._elements(entry, header)
-            self._held_spread += _size(found)
+            elements = self._spread[entry] = self._elements(entry, header)
+            self._held_spread += _size(elements)
         else:
-            found = self._elements(entry, header)
-            self._remember(entry, found, header.body)
-        return found
+            elements = self._elements(entry, header)
+            self._remember(entry, elements, header.body)
+        return elements
 
     def __contains__(self, entry: Any) -> bool:
         return self.header(entry).count > 0
@@ -67,16 +67,16 @@ class ListsInDatabase(HeaderedEntries):
         return elements
 
     def piece(self, cell: bytes) -> list[Any]:
-        """Returns the elements that a cell has."""
+        """Returns the elements in a cell."""
         return list(self._pieces.decode(cell))
 
     def small(self, cell: bytes) -> list[Any]:
-        """Returns the elements that lie in the cell of a header."""
+        """Returns the elements in the cell of a header."""
         body = header_of(b"", cell).body
         return self.piece(body) if body else []
 
     def prefetch(self, entries: list[Any]) -> None:
-        # What was read ahead counts when its batch is over: dropped before that, it would be read again.
+        # What was read ahead is counted only after its batch: if it were dropped earlier, it would be read again.
         self._held_spread += self._held_ahead
         self._held_ahead = 0
         self._make_room_for_spread()
@@ -101,7 +101,7 @@ class ListsInDatabase(HeaderedEntries):
             self._read_pieces(entries)
 
     def _read_pieces(self, entries: list[Any]) -> None:
-        """Reads lists at once that are spread over few cells."""
+        """Reads, at once, lists that are spread over few cells."""
         wanted: list[Any] = []
         keys: list[bytes] = []
         counts: list[int] = []
@@ -113,9 +113,9 @@ class ListsInDatabase(HeaderedEntries):
                 wanted.append(entry)
                 counts.append(header.end)
                 keys.extend(prefix + number_bytes(n) for n in range(header.end))
-        found: Iterator[Any] = iter(self._stored(keys))
+        pieces: Iterator[Any] = iter(self._stored(keys))
         for entry, count in zip(wanted, counts, strict=True):
-            elements = spread[entry] = [e for _ in range(count) for e in self._pieces.decode(next(found))]
+            elements = spread[entry] = [e for _ in range(count) for e in self._pieces.decode(next(pieces))]
             self._held_ahead += _size(elements)
 
     def merge(self, deltas: Mapping[Any, ListDelta]) -> None:

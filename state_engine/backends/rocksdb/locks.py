@@ -1,6 +1,6 @@
 """Slots: places for databases, each locked by one process at a time.
 
-The lock is `flock` on a file beside the database. The kernel frees it when its process dies, however it dies.
+The lock is `flock` on a file next to the database. The kernel frees it when its process dies, however it dies.
 """
 
 import fcntl
@@ -17,13 +17,14 @@ LOOK_EVERY_S = 0.01
 class Slot:
     """A place for one database, locked by this process.
 
-    A folder that is half made or half removed may look like a database. So folders are made and removed aside, and a
-    rename brings them into place or takes them away. What is aside when a slot is locked belongs to nobody, and goes.
+    A folder that is half made or half removed may look like a database. So folders are made and removed under `aside`,
+    and a rename moves them into place or out of it. What is under `aside` when a slot is locked has no owner, and is
+    removed.
 
     Attributes:
-        folder: What the owner has open, and others may read while it is not locked.
-        aside: Where a folder is made or removed. Nobody believes what is there.
-        wanted: The file by which another process asks for it.
+        folder: The folder that the owner has open, and that others may read while it is not locked.
+        aside: Where a folder is made or removed. Its content is never trusted.
+        wanted: The file by which another process requests the slot.
     """
 
     def __init__(self, lock: Path, descriptor: int) -> None:
@@ -35,18 +36,18 @@ class Slot:
         shutil.rmtree(self.aside, ignore_errors=True)
 
     def place(self) -> None:
-        """Makes what was made aside the slot's folder, which must not be there.
+        """Moves the folder under `aside` to the place of the slot's folder, which must not exist.
 
         Raises:
-            OSError: It is aside still.
+            OSError: It is still under `aside`.
         """
         os.rename(self.aside, self.folder)
 
     def empty(self) -> None:
-        """Removes what is there.
+        """Removes the slot's folder.
 
         Raises:
-            OSError: It is there still.
+            OSError: It still exists.
         """
         shutil.rmtree(self.aside, ignore_errors=True)
         with suppress(FileNotFoundError):
@@ -54,7 +55,7 @@ class Slot:
         shutil.rmtree(self.aside, ignore_errors=True)
 
     def unlock(self) -> None:
-        """Lets others have it."""
+        """Releases the slot to others."""
         os.close(self._descriptor)
 
 

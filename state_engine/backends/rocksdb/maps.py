@@ -14,7 +14,7 @@ from state_engine.serialization.equality import spelling_in
 
 
 class MapView:
-    """One map that is spread, as far as it is asked for: a dict to who reads it."""
+    """One map that is spread, read only as far as it is requested. Readers use it as a dict."""
 
     __slots__ = ("_base", "_entry", "_header")
 
@@ -35,11 +35,11 @@ class MapView:
 
     def get(self, user_key: Any, default: Any = None) -> Any:
         """Returns the value under a user key."""
-        found = self._base.find(self._entry, user_key)
-        return default if found is MISSING else found
+        value = self._base.find(self._entry, user_key)
+        return default if value is MISSING else value
 
     def spelling(self, user_key: Any) -> Any:
-        """Returns a user key as the map spells it; as it is given where the map does not have it."""
+        """Returns a user key as the map spells it; as given if the map does not have it."""
         return self._base.spelling_in_spread(self._entry, user_key)
 
     def items(self) -> Iterable[tuple[Any, Any]]:
@@ -48,14 +48,15 @@ class MapView:
 
 
 class MapsInDatabase(HeaderedEntries):
-    """Entry to map. One that is spread lies in the order of its user keys, which know their place among the puts.
+    """Maps an entry to its map. A spread map is sorted by user key; each cell has the place of its entry by put order.
 
     Args:
-        opened: Whoever holds the database.
-        cells: The state's.
-        user_keys: User keys in keys of cells.
-        values: Values in cells, or pairs: user keys of several spellings as they are spelled, and their values.
-        small: Whole maps in headers; None where user keys have several spellings, of which each cell has its own.
+        opened: The owner of the database.
+        cells: Keys of the state's cells.
+        user_keys: Codec of user keys in keys of cells.
+        values: Codec of values in cells. If user keys have several spellings: of pairs of a user key, as it is spelled,
+            and its value.
+        small: Codec of whole maps in headers. None if user keys have several spellings, because each cell has its own.
     """
 
     def __init__(
@@ -69,43 +70,43 @@ class MapsInDatabase(HeaderedEntries):
         self._read: dict[Any, dict[Any, Any]] = {}
 
     def get(self, entry: Any, default: Any = None) -> Any:
-        """Returns the map of an entry, to be read only, or the default where it is empty."""
-        found = self._wholes.get(entry)
-        if found is not None:
-            return found
+        """Returns the map of an entry, only for reading, or the default if it is empty."""
+        content = self._wholes.get(entry)
+        if content is not None:
+            return content
         header = self._headers.get(entry) or self.header(entry)
         if not header.count:
             return default
         if header.body is None:
             return MapView(self, entry, header)
-        found = self._decoded(header.body)
-        self._remember(entry, found, header.body)
-        return found
+        content = self._decoded(header.body)
+        self._remember(entry, content, header.body)
+        return content
 
     def _decoded(self, body: bytes) -> dict[Any, Any]:
         return self._small.decode(body) if body and self._small is not None else {}
 
     def small(self, cell: bytes) -> dict[Any, Any]:
-        """Returns the entries that lie in the cell of a header."""
+        """Returns the entries in the cell of a header."""
         return self._decoded(header_of(b"", cell).body or b"")
 
     def find(self, entry: Any, user_key: Any) -> Any:
-        """Returns the value under a user key of a map that is spread, `MISSING` where there is none."""
+        """Returns the value under a user key of a map that is spread, `MISSING` if there is no such value."""
         delta = self.staged.get(entry)
         if delta is not None:
-            found = delta.entries.get(user_key, MISSING)
-            if found is not MISSING or delta.cleared:
-                return MISSING if found is DELETED else found
+            value = delta.entries.get(user_key, MISSING)
+            if value is not MISSING or delta.cleared:
+                return MISSING if value is DELETED else value
         read = self._read.setdefault(entry, {})
         if user_key not in read:
             self._make_room()
-            self.header(entry)  # which may have made room of it
+            self.header(entry)  # this may have dropped `read` to make room
             self._read_pairs([(entry, user_key)])
             read = self._read.get(entry, {})
         return read.get(user_key, MISSING)
 
     def _read_pairs(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Reads entries at once, of maps that are spread and whose headers are known."""
+        """Reads, at once, entries of maps that are spread and have cached headers."""
         wanted: list[tuple[Any, Any]] = []
         keys: list[bytes] = []
         for entry, user_key in pairs:
@@ -121,18 +122,18 @@ class MapsInDatabase(HeaderedEntries):
         cells = self._stored(keys)
         self._hold(cells)
         for (entry, user_key), value in zip(wanted, cells, strict=True):
-            found = MISSING if value is None else self._values.decode(value[8:])
+            decoded = MISSING if value is None else self._values.decode(value[8:])
             if self._spells and value is not None:
-                user_key, found = found
-            self._read.setdefault(entry, {})[user_key] = found
+                user_key, decoded = decoded
+            self._read.setdefault(entry, {})[user_key] = decoded
 
     def spelling(self, entry: Any, user_key: Any) -> Any:
-        """Returns a user key as the map of an entry spells it; as it is given if the map does not have it."""
-        found = self.get(entry)
-        return user_key if found is None else found.spelling(user_key)
+        """Returns a user key as the map of an entry spells it; as given if the map does not have it."""
+        content = self.get(entry)
+        return user_key if content is None else content.spelling(user_key)
 
     def spelling_in_spread(self, entry: Any, user_key: Any) -> Any:
-        """As `spelling`, of a map that is spread."""
+        """Does the same as `spelling`, for a map that is spread."""
         if self.find(entry, user_key) is MISSING:
             return user_key
         delta = self.staged.get(entry)
@@ -145,23 +146,23 @@ class MapsInDatabase(HeaderedEntries):
         delta = self.staged.get(entry)
         content: dict[Any, Any] = {}
         if header.end and not (delta is not None and delta.cleared):
-            prefix, found = inner_prefix(header.key), []
+            prefix, cells = inner_prefix(header.key), []
             decode_key, decode, start = self._user_keys.decode, self._values.decode, len(prefix)
             for key, value in self._opened.store.scan(prefix, prefix_end(prefix)):
-                found.append((value[:8], decode_key(key, start)[0], value))
-            found.sort(key=_place)
+                cells.append((value[:8], decode_key(key, start)[0], value))
+            cells.sort(key=_place)
             if self._spells:
-                content = dict(decode(value[8:]) for _, _, value in found)
+                content = dict(decode(value[8:]) for _, _, value in cells)
             else:
-                content = {user_key: decode(value[8:]) for _, user_key, value in found}
+                content = {user_key: decode(value[8:]) for _, user_key, value in cells}
         if delta is not None:
             _put_all(content, delta.entries)
         return content
 
     def row(self, key: bytes, rest: int, cell: bytes) -> tuple[Any, Any]:
-        """Returns user key and value of a cell; `rest` is where its key goes on behind the map's own."""
-        found = self._values.decode(cell[8:])
-        return found if self._spells else (self._user_keys.decode(key, rest)[0], found)
+        """Returns user key and value of a cell; in its key, `rest` is the offset after the map's own key."""
+        decoded = self._values.decode(cell[8:])
+        return decoded if self._spells else (self._user_keys.decode(key, rest)[0], decoded)
 
     def merge(self, deltas: Mapping[Any, MapDelta]) -> None:
         self.read_headers(deltas)
@@ -180,7 +181,7 @@ class MapsInDatabase(HeaderedEntries):
             self._wholes.pop(entry, None)
 
     def _put_spread(self, entry: Any, entries: dict[Any, Any]) -> int:
-        """Stages entries of a map that is spread; returns how many more there are."""
+        """Stages entries of a map that is spread; returns by how many entries the map grew."""
         delta = self.staged.get(entry)
         if delta is None:
             delta = self.staged[entry] = MapDelta()
@@ -189,7 +190,7 @@ class MapsInDatabase(HeaderedEntries):
             more += (value is not DELETED) - (self.find(entry, user_key) is not MISSING)
             staged.pop(user_key, None)
             if value is not DELETED or not delta.cleared:
-                staged[user_key] = value  # behind all others of its map
+                staged[user_key] = value  # after all others of its map
         return more
 
     def _body(self, whole: dict[Any, Any]) -> bytes | None:
@@ -222,7 +223,7 @@ class MapsInDatabase(HeaderedEntries):
                 header.end += 1
 
     def _stage_clear(self, changes: Changes, prefix: bytes) -> None:
-        """Many range deletes would slow all reads; few entries are deleted one by one."""
+        """Stages the removal of all entries. Few are deleted one by one: many range deletes would slow all reads."""
         keys = []
         for key, _ in self._opened.store.scan(prefix, prefix_end(prefix)):
             keys.append(key)
@@ -237,7 +238,7 @@ def _place(found: tuple[bytes, Any, bytes]) -> bytes:
 
 
 def _put_all(content: dict[Any, Any], entries: dict[Any, Any]) -> None:
-    """Puts what is written behind what is there."""
+    """Puts written entries after the existing ones."""
     for user_key, value in entries.items():
         content.pop(user_key, None)
         if value is not DELETED:

@@ -1,4 +1,4 @@
-"""From an author's settings to RocksDB's options: memory is shared by all databases of a process, and bounded."""
+"""Turns an author's settings into RocksDB's options: memory is shared by all databases of a process, and bounded."""
 
 from functools import lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ _MIB = 1 << 20
 
 
 class Tuning(msgspec.Struct, frozen=True):
-    """What options are made of.
+    """The settings from which options are made.
 
     Attributes:
         memory_bytes: Block cache and write buffers of all databases in the process together.
@@ -33,7 +33,7 @@ class Tuning(msgspec.Struct, frozen=True):
 
 
 def tuning_of(backend: EmbeddedRocksDBStateBackend) -> Tuning:
-    """Returns the tuning that an author's settings ask for."""
+    """Returns the tuning for an author's settings."""
     memory = backend.get_memory_configuration()
     return Tuning(
         memory.get_fixed_memory_per_slot(), memory.get_write_buffer_ratio(), backend.get_predefined_options().name
@@ -76,7 +76,7 @@ def open_options(tuning: Tuning) -> Any:
 
 
 def _default(options: Any, table: Any) -> None:
-    """RocksDB's own."""
+    """Keeps RocksDB's own options."""
 
 
 def _spinning(options: Any, table: Any) -> None:

@@ -1,4 +1,4 @@
-"""Keys as bytes that sort as the keys do and say where they end: keys of cells, user keys of maps.
+"""Encodes keys as self-delimiting bytes that sort as the keys do: keys of cells, user keys of maps.
 
 ```
 null            00
@@ -14,9 +14,9 @@ anything else   01, then
   struct        its fields, one after the other
 ```
 
-What follows a key never begins with FF, so a closed string is no prefix of a longer one. Numbers that Python holds for
-equal (1, 1.0, True; 0.0 and -0.0) are the same bytes, since a dict would find one by the other. So is every NaN
-(`serialization/equality.py`); what is decoded is one spelling of all that are equal.
+What follows a key never begins with FF, so a closed string is no prefix of a longer one. Numbers that are equal in
+Python (1, 1.0, True; 0.0 and -0.0) have the same bytes, since a dict would find one by the other. All NaNs also have
+the same bytes (`serialization/equality.py`). Decoding returns one spelling for all equal values.
 """
 
 import datetime
@@ -52,7 +52,7 @@ Decode = Callable[[bytes, int], tuple[Any, int]]
 
 
 class OrderedCodec(NamedTuple):
-    """A value to bytes, and bytes from an offset to the value and the offset behind it."""
+    """Encodes a value to bytes; decodes bytes from an offset to the value and the offset after it."""
 
     encode: Encode
     decode: Decode
@@ -119,7 +119,7 @@ def _decode_double(data: bytes, at: int) -> tuple[float, int]:
 
 
 def encode_bytes(data: bytes) -> bytes:
-    """Closes bytes of any length."""
+    """Encodes bytes of any length, closed by 00."""
     return data.replace(b"\x00", b"\x00\xff") + b"\x00"
 
 
@@ -136,8 +136,8 @@ def _encode_string(value: Any) -> bytes:
 
 
 def _decode_string(data: bytes, at: int) -> tuple[str, int]:
-    found, end = decode_bytes(data, at)
-    return found.decode(), end
+    encoded, end = decode_bytes(data, at)
+    return encoded.decode(), end
 
 
 def _encode_binary(value: Any) -> bytes:

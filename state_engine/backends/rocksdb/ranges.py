@@ -1,10 +1,10 @@
-"""The databases of an operator on one host: a folder per range, which may begin as a part of another one.
+"""The databases of an operator on one host: a folder per range, which may start as a part of another range.
 
-After a rescale a subtask's range is new, but it may lie within one that was served here before. Then its database
-begins as a copy of that one (of hard links: no bytes are copied), without the key groups that are not its own. Ranges
-that grew are loaded from the log.
+After a rescale a subtask's range is new, but it may be part of a range that was served here before. Then its database
+starts as a copy of that one (hard links: no bytes are copied), without the key groups of other subtasks. Ranges that
+grew are loaded from the log.
 
-The copy has the other one's token, so it is made aside, and has its place when it is clipped, durably.
+The copy has the token of the other database. So it is made aside, and gets its place only when it is clipped, durably.
 """
 
 import re
@@ -30,7 +30,7 @@ _NAME = re.compile(r"(\d+)\.(\d+)-(\d+)\.(\d+)")
 
 
 class RangeFolder(NamedTuple):
-    """Where the databases of one range lie.
+    """The folder of the databases of one range.
 
     Attributes:
         operator: Folder of all ranges of the operator.
@@ -51,7 +51,7 @@ class RangeFolder(NamedTuple):
         return self.operator / f"{self.generation}.{first}-{last}.{self.max_parallelism}"
 
     def begin(self, slot: Slot, tuning: Tuning) -> None:
-        """Fills a new slot with what another range has of this one, if there is such a range; else leaves it empty."""
+        """Fills a new slot with this range's part of another one, if such a range exists; else leaves it empty."""
         for donor in self._donors():
             try:
                 if _copy_part(donor, slot.aside, tuning, self.key_groups, self.max_parallelism):
@@ -61,20 +61,20 @@ class RangeFolder(NamedTuple):
                 shutil.rmtree(slot.aside, ignore_errors=True)
 
     def _donors(self) -> list[Path]:
-        """Returns the folders of ranges that hold this one, the newest generation and the narrowest range first."""
-        found = []
+        """Returns the folders of ranges that contain this one, the newest generation and the narrowest range first."""
+        donors = []
         for folder in self.operator.iterdir():
             name = _NAME.fullmatch(folder.name)
             if name is None or folder == self.path:
                 continue
             generation, first, last, key_groups = map(int, name.groups())
-            holds = first <= self.key_groups.first and self.key_groups.last <= last
-            if holds and key_groups == self.max_parallelism and generation <= self.generation:
-                found.append((-generation, last - first, folder))
-        return [folder for _, _, folder in sorted(found)]
+            contains = first <= self.key_groups.first and self.key_groups.last <= last
+            if contains and key_groups == self.max_parallelism and generation <= self.generation:
+                donors.append((-generation, last - first, folder))
+        return [folder for _, _, folder in sorted(donors)]
 
     def sweep(self, keep_s: float = KEEP_S) -> None:
-        """Removes databases of other ranges that nobody has had for long."""
+        """Removes databases of other ranges that no process has used for `keep_s` seconds."""
         for folder in self.operator.iterdir():
             if folder != self.path and _NAME.fullmatch(folder.name):
                 with suppress(OSError):
@@ -133,7 +133,7 @@ def _take_filled(folder: Path) -> Slot | None:
 
 
 def _clip(store: Store, key_groups: KeyGroupRange, max_parallelism: int) -> None:
-    """Removes the key groups that are not of the range, and counts anew."""
+    """Removes the key groups outside the range, and counts anew."""
     first, last = key_groups
     width = groups_of_block(max_parallelism)
     cuts_blocks = first % width > 0 or ((last + 1) % width > 0 and last + 1 < max_parallelism)
@@ -148,7 +148,7 @@ def _clip(store: Store, key_groups: KeyGroupRange, max_parallelism: int) -> None
         if last + 1 < max_parallelism:
             changes.ranges.append((head_range(state.number, last + 1)[0], end))
         store.meta.states[name] = _counted(store, state, key_groups)
-    store.write(changes, sync=True)  # else a machine that dies may keep the copy's token and lose this
+    store.write(changes, sync=True)  # else a crash of the machine may keep the copy's token and lose this write
 
 
 def _counted(store: Store, state: StateMeta, key_groups: KeyGroupRange) -> StateMeta:

@@ -1,11 +1,11 @@
-"""One open database: the only place that speaks to RocksDB.
+"""One open database: the only module that calls RocksDB.
 
-All that one epoch changes goes in one write batch, together with the `Meta` that says which manifest the data stands
-for. A process that is killed at any instant leaves the batch, or nothing of it. A machine that dies loses the last
-batches, which nothing syncs; `boot.py` has what more it may lose.
+All changes of one epoch go into one write batch, together with the `Meta` that records which manifest the data
+reflects. A process that is killed at any instant leaves the whole batch, or nothing of it. A machine that dies loses
+the last batches, which are not synced; `boot.py` describes what else it may lose.
 
 A state that is being loaded is written in pieces under a number that `Meta` does not name yet. RocksDB syncs the files
-that it ingests, so they may be durable while the batch that gave out their number is lost. Therefore each opening
+that it ingests, so they may be durable although the batch that assigned their number is lost. Therefore each opening
 removes all cells that `Meta` does not name: the next number is empty, whatever happened to the last ones.
 """
 
@@ -40,19 +40,19 @@ _WORTH_A_FILE = 10_000
 
 
 class StateMeta(msgspec.Struct, array_like=True):
-    """One state that is there as a whole, as of the database's token.
+    """One state that is complete, as of the database's token.
 
     Attributes:
         schema_id: Of its schema.
-        number: Under which its cells lie.
+        number: Its number in the keys of its cells.
         rows: Live rows.
         keys: Live entries.
-        single: Whether an entry is one cell, and not many behind a header.
+        single: Whether an entry is one cell, and not many after a header.
         ttl: Its time to live: with one, values are stamped.
-        unknown_until: As the log's schema had it: last accesses up to that epoch do not count.
+        unknown_until: As in the log's schema: last accesses up to that epoch do not count.
         types: A digest of all types that its values went through.
-        cursor: Where its `TtlSweep` goes on.
-        form: What lies in its cells, where that depends on who asks for it (`EntriesInDatabase.form`).
+        cursor: Where its `TtlSweep` continues.
+        form: The form of its cells, where that depends on how it is accessed (`StateInDatabase.form`).
     """
 
     schema_id: str
@@ -68,11 +68,11 @@ class StateMeta(msgspec.Struct, array_like=True):
 
 
 class Meta(msgspec.Struct):
-    """What the database stands for.
+    """Records what the database reflects.
 
     Attributes:
-        version: Format; a database of another one is discarded.
-        token: Hash of the manifest that all states in `states` stand for; None in a new database.
+        version: Format version; a database of another version is discarded.
+        token: Hash of the manifest that all states in `states` reflect; None in a new database.
         states: By name.
         next_number: The next state's number.
     """
@@ -84,7 +84,7 @@ class Meta(msgspec.Struct):
 
 
 class Changes:
-    """What one write does: ranges are deleted first, then keys put, or deleted where the value is None."""
+    """What one write does: first it deletes ranges, then it puts keys, or deletes those with the value None."""
 
     __slots__ = ("cells", "ranges")
 
@@ -101,12 +101,12 @@ class Store:
         tuning: Memory and options.
 
     Attributes:
-        meta: What the database stands for.
-        damaged: Something failed: it is not to be used again.
+        meta: What the database reflects.
+        damaged: Something failed: it must not be used again.
 
     Raises:
-        LocalStateError: It cannot be opened: damaged, of another version, the disk fails, or the machine died at a
-            moment at which RocksDB cannot tell what it lost.
+        LocalStateError: It cannot be opened: it is damaged or of another version, the disk fails, or the machine died
+            at a moment at which RocksDB cannot tell what it lost.
     """
 
     def __init__(self, folder: Path, tuning: Tuning) -> None:
@@ -119,11 +119,11 @@ class Store:
                 raise ValueError("the machine died while there were two write-ahead logs; the first may lack its end")
             boot.mark(folder)
             for piece in folder.parent.glob("load-*"):
-                piece.unlink()  # never overwritten: it may be another name of a file of the database
+                piece.unlink()  # never overwritten: it may be a hard link to a file of the database
             self._db = Rdict(str(folder), open_options(tuning))
-            found = self._db.get(_META)
+            encoded = self._db.get(_META)
         try:
-            self.meta = Meta() if found is None else msgspec.msgpack.decode(found, type=Meta)
+            self.meta = Meta() if encoded is None else msgspec.msgpack.decode(encoded, type=Meta)
         except UNDECODABLE as error:
             self.close()
             raise self._refused(error) from error
@@ -133,7 +133,7 @@ class Store:
         self._remove_nameless()
 
     def _remove_nameless(self) -> None:
-        """Removes the cells of loads that never ended: those under numbers which `meta` does not name."""
+        """Removes the cells of loads that never ended: `meta` does not name their numbers."""
         named = {state.number for state in self.meta.states.values()}
         changes, begin = Changes(), _FIRST_CELL
         while (cell := next(self.scan(begin, _LAST_CELL), None)) is not None:
@@ -166,7 +166,7 @@ class Store:
         return LocalStateError(
             f"The local state in {self.folder} cannot be used: {why}",
             action="Nothing is lost: it is a cache, and the epoch runs again with state loaded from the log. If this "
-            "comes again, look at the disk's space and health, and at who else writes there.",
+            "error comes again, check the disk's space and health, and which other programs write there.",
         )
 
     # Reading -------------------------------------------------------------------------------------------------------
@@ -174,10 +174,10 @@ class Store:
     def get(self, key: bytes) -> bytes | None:
         """Returns a value."""
         try:
-            found: bytes | None = self._db.get(key)
+            value: bytes | None = self._db.get(key)
         except Exception as error:
             raise self._refused(error) from error
-        return found
+        return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Returns many values, in the order of the keys."""
@@ -185,14 +185,14 @@ class Store:
             return [self.get(key) for key in keys]
         order = sorted(range(len(keys)), key=keys.__getitem__)  # neighbours share blocks
         with self._refusing():
-            found: Any = self._db.get([keys[i] for i in order])
+            in_order: Any = self._db.get([keys[i] for i in order])
         values: list[bytes | None] = [None] * len(keys)
-        for position, value in zip(order, found, strict=True):
+        for position, value in zip(order, in_order, strict=True):
             values[position] = value
         return values
 
     def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the cells from `begin` up to, and without, `end`."""
+        """Yields the cells from `begin` (inclusive) to `end` (exclusive)."""
         with self._refusing():
             options = ReadOptions()
             options.set_iterate_upper_bound(end)
@@ -206,7 +206,7 @@ class Store:
     # Writing -------------------------------------------------------------------------------------------------------
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
-        """Writes changes and `meta` in one batch; with `sync` a machine that dies afterwards does not lose it."""
+        """Writes changes and `meta` in one batch; with `sync`, a later crash of the machine does not lose it."""
         options = WriteOptions()
         options.sync = sync
         with self._refusing():
@@ -215,7 +215,7 @@ class Store:
             self._db.write(batch, options)
 
     def load(self, changes: Changes) -> None:
-        """Writes a piece of a state that `meta` does not name yet; as a sorted file where that is worth it."""
+        """Writes a piece of a state that `meta` does not name yet; as a sorted file if that is worth it."""
         with self._refusing():
             if changes.ranges or len(changes.cells) < _WORTH_A_FILE:
                 self._db.write(self._batch(changes))
@@ -228,7 +228,7 @@ class Store:
         for begin, end in changes.ranges:
             batch.delete_range(begin, end)
         cells = changes.cells
-        for key in sorted(cells):  # each finds its place in the write buffer beside the last one's, in nearer memory
+        for key in sorted(cells):  # each goes next to the last one in the write buffer, in nearer memory
             value = cells[key]
             if value is None:
                 batch.delete(key)
@@ -253,7 +253,7 @@ class Store:
         self._db.ingest_external_file([str(path)], options)
 
     def copy_to(self, folder: Path) -> None:
-        """Makes another database with the same content, of links to the same files."""
+        """Makes another database with the same content, from links to the same files."""
         with self._refusing():
             boot.mark(folder)
             Checkpoint(self._db).create_checkpoint(str(folder))
@@ -261,13 +261,13 @@ class Store:
     # States --------------------------------------------------------------------------------------------------------
 
     def begin_load(self, name: str) -> int:
-        """Returns the number of a state that is now empty and to be loaded; an earlier one of that name goes.
+        """Returns the number of a state that is now empty and is to be loaded; removes an earlier one of that name.
 
         Raises:
-            LocalStateError: All numbers were given out; the database is to be replaced.
+            LocalStateError: All numbers are used up; the database must be replaced.
         """
         if self.meta.next_number > LAST_NUMBER:
-            raise self._refused(f"all {LAST_NUMBER} numbers of states were given out")
+            raise self._refused(f"all {LAST_NUMBER} numbers of states are used up")
         changes = Changes()
         old = self.meta.states.pop(name, None)
         if old is not None:
@@ -278,7 +278,7 @@ class Store:
         return number
 
     def end_load(self, name: str, state: StateMeta) -> None:
-        """Names a state that was loaded: from now on it is there as of the token."""
+        """Names a state that was loaded: from now on the database has it, as of the token."""
         self.meta.states[name] = state
         self.write(Changes())
 

@@ -1,4 +1,4 @@
-"""The stores of tables in a database; what makes one is asked with what the state stores."""
+"""Makes the stores of tables in a database, from the type of what a state stores."""
 
 from state_engine.api.types import MapType
 from state_engine.backends.entry_index import ByNamespace
@@ -16,10 +16,10 @@ from state_engine.backends.stored_type import StoredType
 
 
 class RocksDBStores:
-    """Stores in a database; lists alone lie by columns, too.
+    """Makes stores in a database; only lists can be stored by columns, too.
 
     Args:
-        opened: Whoever holds the database.
+        opened: The owner of the database.
         codec: Of the keys.
     """
 
@@ -28,7 +28,7 @@ class RocksDBStores:
         self._codec = codec
 
     def cells(self) -> Cells:
-        """Returns keys of cells, of a state that has no number yet."""
+        """Returns keys of cells for a state that has no number yet."""
         return Cells(0, self._codec)
 
     def values(self, stored: StoredType) -> ValuesInDatabase:
@@ -48,14 +48,14 @@ class RocksDBStores:
         return MapsInDatabase(self._opened, cells, ordered, value_codec(stored.info), small)
 
     def column_values(self, stored: StoredType) -> None:
-        """Returns None: values lie by entry."""
+        """Returns None: values are stored by entry."""
 
     def column_lists(self, stored: StoredType, addressing: ByNamespace) -> ColumnLists:
         """Returns a store of lists by columns."""
         return ColumnLists(self._opened, self.cells(), addressing, ListCells(stored.arrow))
 
     def column_maps(self, stored: StoredType) -> None:
-        """Returns None: maps lie by entry."""
+        """Returns None: maps are stored by entry."""
 
 
 __all__ = ["RocksDBStores"]

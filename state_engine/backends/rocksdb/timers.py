@@ -1,8 +1,8 @@
-"""Timers over a database: the table is in memory, and the database has the rows of the log that it came from.
+"""Timers over a database: the table is in memory, and the database has the log rows from which it was built.
 
-Nobody asks the database for a timer. So it has no cell for each, but cells of many rows, as Arrow: those of one block
-of key groups that an epoch wrote. Blocks are folded as they have more than twice the rows of the timers that wait, a
-few with each write, so that a write costs what it writes, however many timers there are.
+No single timer is ever read from the database. So it has no cell per timer, but cells of many rows, as Arrow: the rows
+of one block of key groups that one epoch wrote. Blocks are folded when their rows are more than twice their waiting
+timers, a few blocks with each write. So the cost of a write depends on what it writes, not on the number of timers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,26 +23,26 @@ from state_engine.log.records import StateSchema
 from state_engine.serialization.types import ddl_to_arrow
 
 BLOCKS = 128
-"""Cells of an epoch at most: where there are more key groups, some share one."""
+"""Most cells of an epoch: with more key groups than this, some share a cell."""
 
 AT_ONCE = 1 << 20
-"""Bytes of cells that are read at once, about."""
+"""About how many bytes of cells are read at once."""
 
 PER_CELL = 16
-"""So many rows take as much room as what Arrow says of the rows of a cell."""
+"""Arrow's metadata of a cell takes as much room as this many rows."""
 
 FEW = 50_000
-"""Rows more than twice those of the timers that wait, in all blocks together, that are not worth a fold yet."""
+"""No block is folded while all blocks together have at most this many rows beyond twice their waiting timers."""
 
 FOLDED = 4
-"""For each row that is written so many are folded at most, but those of a block together."""
+"""Most rows that are folded for each row that is written; but a block is folded as a whole."""
 
 _MORE = np.zeros(len(log.Op) + 1, np.int64)
 _MORE[log.Op.PUT], _MORE[log.Op.DELETE] = 1, -1
 
 
 def groups_of_block(max_parallelism: int) -> int:
-    """Returns how many key groups make a block of an operator's timers; the first begins with key group 0."""
+    """Returns how many key groups make a block of an operator's timers; the first block begins with key group 0."""
     return -(-max_parallelism // BLOCKS)
 
 
@@ -50,7 +50,7 @@ class TimerLog(StateInDatabase):
     """The rows of the log that make up the timers of one clock.
 
     Args:
-        opened: Whoever holds the database.
+        opened: The owner of the database.
         cells: Keys of the state's cells.
         schema: Of the timers.
         table: The timers, in memory.
@@ -66,14 +66,14 @@ class TimerLog(StateInDatabase):
         self._columns = pa.schema([field for field in every if field.name not in (log.SEQ, log.LAST_ACCESS)])
         self._width = groups_of_block(cells.max_parallelism)
         self._frozen: pa.Table | None = None
-        self._reread = False  # since it was frozen
+        self._reread = False  # whether the table was read again since the freeze
         self.abandon()
 
     def abandon(self) -> None:
-        """Drops what is staged: the database is to be read anew, or has nothing yet."""
+        """Drops the staged rows, because the database is to be read anew, or has nothing yet."""
         self._staged: list[pa.Table] = []
         self._next = 0
-        self._sizes = np.zeros(BLOCKS, np.int64)  # of each block, in rows
+        self._sizes = np.zeros(BLOCKS, np.int64)  # size of each block, in rows
         self._waiting = np.zeros(BLOCKS, np.int64)  # timers of each block
 
     def take(self, found: StateMeta) -> None:
@@ -95,11 +95,11 @@ class TimerLog(StateInDatabase):
     # An epoch ---------------------------------------------------------------------------------------------------------
 
     def freeze(self, rows: pa.Table) -> None:
-        """Keeps what an attempt did until it is sealed, or forgotten."""
+        """Keeps the changes of an attempt until they are sealed, or forgotten."""
         self._frozen = rows.select(self._columns.names)
 
     def settle(self) -> None:
-        """Has what is frozen written with the next write; the table gets it if it lacks it."""
+        """Stages the frozen rows for the next write; merges them into the table if it lacks them."""
         frozen, reread = self._frozen, self._reread
         self.forget()
         if frozen is not None:
@@ -108,20 +108,20 @@ class TimerLog(StateInDatabase):
                 self._merge(frozen)
 
     def forget(self) -> None:
-        """Drops what is frozen."""
+        """Drops the frozen rows."""
         self._frozen, self._reread = None, False
 
     def stage(self, rows: pa.Table) -> None:
-        """Has rows of the log written with the next write, after those that were staged before."""
+        """Stages log rows for the next write, after those that were staged before."""
         self._staged.append(rows)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def read(self) -> Iterator[pa.Table]:
-        """Yields all rows that the database has, in an order that counts within each key group.
+        """Yields all rows of the database, in an order that is valid within each key group.
 
-        What is frozen stays so, and the table that now begins anew with these rows lacks it: another worker may have
-        had the database since, and have written what this one froze, or not.
+        Frozen rows stay frozen, and the table, which now starts anew with the rows read, lacks them. For another worker
+        may have had the database since, and may or may not have written what this worker froze.
         """
         self.abandon()
         self._reread = self._frozen is not None
@@ -138,7 +138,7 @@ class TimerLog(StateInDatabase):
         yield self._counted(cells)
 
     def _counted(self, cells: Sequence[bytes]) -> pa.Table:
-        """Returns the rows of cells, which are counted from now on."""
+        """Returns the rows of cells, and counts them from now on."""
         rows = self._decoded(cells)
         self._sizes += self._of_blocks(self._blocks(rows))
         self._waiting += self._more(rows)
@@ -157,13 +157,13 @@ class TimerLog(StateInDatabase):
         return np.bincount(blocks, weights, BLOCKS).astype(np.int64)
 
     def _more(self, rows: pa.Table) -> Numbers:
-        """Returns how many timers more each block has by rows."""
+        """Returns by how many timers each block grows through these rows."""
         return self._of_blocks(self._blocks(rows), _MORE[rows.column(log.OP).to_numpy()])
 
     # Writing ----------------------------------------------------------------------------------------------------------
 
     def write(self, changes: Changes) -> None:
-        # Blocks that have become large are folded on the way.
+        # This also folds blocks that have become large.
         if not self._staged:
             return
         rows, self._staged = self._sorted(self._staged), []
@@ -171,7 +171,7 @@ class TimerLog(StateInDatabase):
         counts = self._of_blocks(blocks)
         counts += PER_CELL * (counts > 0)
         due = self._due(self._sizes + counts, self._waiting + self._more(rows), FOLDED * int(counts.sum()))
-        # What undoes all that came before would be done anew by each who reads it.
+        # Rows that undo all earlier rows would be applied again with each read, so their blocks are folded, too.
         due = np.union1d(due, blocks[rows.column(log.OP).to_numpy() >= log.Op.CLEAR])
         if len(due):
             is_due = np.isin(blocks, due)
@@ -180,12 +180,12 @@ class TimerLog(StateInDatabase):
         self._put(changes, rows)
 
     def _due(self, sizes: Numbers, waiting: Numbers, most: int) -> Numbers:
-        """Returns the blocks that are to be folded: those with the most to gain, of so many rows together, or one.
+        """Returns the blocks to fold: those with the most to gain, with at most `most` rows together, or one block.
 
         Args:
             sizes: Of all blocks.
             waiting: Timers in them.
-            most: So many rows.
+            most: Most rows of the returned blocks together, unless it is one block.
         """
         excess = sizes - 2 * (waiting + PER_CELL)
         due = np.flatnonzero(excess > 0)
@@ -195,12 +195,12 @@ class TimerLog(StateInDatabase):
         return due[: max(1, int(np.searchsorted(np.cumsum(sizes[due]), most, "right")))]
 
     def _fold(self, changes: Changes, due: Numbers, new: pa.Table) -> None:
-        """Writes blocks anew, with what is new in them."""
+        """Writes blocks anew, with their new rows."""
         cells = []
         for first in (due * self._width).tolist():
-            own = self.cells.groups(first, first)
-            changes.ranges.append(own)
-            cells += [cell for _, cell in self._opened.store.scan(*own)]
+            cell_range = self.cells.groups(first, first)
+            changes.ranges.append(cell_range)
+            cells += [cell for _, cell in self._opened.store.scan(*cell_range)]
         every = pa.concat_tables([self._decoded(cells), new])
         nothing = pa.nulls(every.num_rows, pa.int64())
         order, epoch = pa.array(np.arange(every.num_rows)), pa.array(np.zeros(every.num_rows, np.int64))
@@ -210,7 +210,7 @@ class TimerLog(StateInDatabase):
         self._put(changes, fold(self._schema, [every]).select(self._columns.names))
 
     def _sorted(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Returns rows by block, in their order within each."""
+        """Returns rows sorted by block; within a block they keep their order."""
         rows = pa.concat_tables([table.select(self._columns.names).cast(self._columns) for table in tables])
         blocks = self._blocks(rows)
         if (np.diff(blocks) >= 0).all():
@@ -218,7 +218,7 @@ class TimerLog(StateInDatabase):
         return rows.take(indices(np.argsort(blocks.astype(np.uint16), kind="stable")))  # a radix sort for 16 bits
 
     def _put(self, changes: Changes, rows: pa.Table) -> None:
-        """Writes rows, which are sorted by block: a cell of each that has some, unless they are very long."""
+        """Writes rows that are sorted by block: one cell for each block that has rows, more if they are very long."""
         self._waiting += self._more(rows)
         for batch in rows.combine_chunks().to_batches():
             blocks = self._blocks(batch)

@@ -1,7 +1,7 @@
-"""Clean-up of states with a time to live in a database: a cursor that looks at some rows with each epoch.
+"""Clean-up of states with a time to live in a database: a cursor that checks some rows with each epoch.
 
-It stands in for Flink's compaction filter, which rocksdict has no hook for. What has expired is removed like anything
-else that an epoch changes: it is in the log, and other workers, checkpoints and restores have it no more either.
+It replaces Flink's compaction filter, for which rocksdict has no hook. Expired values are removed like any other change
+of an epoch: the removal is in the log, so other workers, checkpoints and restores do not have them any more either.
 """
 
 from collections.abc import Iterable
@@ -23,17 +23,17 @@ from state_engine.key_groups import KeyGroupRange
 
 
 class TtlSweep:
-    """Looks at the rows of one state in turn: removes what expired, and writes the time of what has none.
+    """Checks the rows of one state in turn: removes expired values, and sets the last access of values that have none.
 
     Args:
         table: Of stamped values, over a database.
         rules: When they expire.
-        size: How many rows to look at per epoch: values, entries of maps, elements of lists.
+        size: How many rows to check per epoch: values, entries of maps, elements of lists.
         key_groups: Those of the state in this database.
 
     Attributes:
-        cursor: The key of the cell to go on from; empty: the first one. It is kept with the state, so that a worker
-            that takes the database over goes on where the last one stood.
+        cursor: The key of the cell to continue from; empty for the first one. It is stored with the state, so that a
+            worker that takes the database over continues where the last one stopped.
     """
 
     def __init__(self, table: Table, rules: TtlRules, size: int, key_groups: KeyGroupRange) -> None:
@@ -44,26 +44,26 @@ class TtlSweep:
         self.cursor = b""
 
     def run(self) -> None:
-        """Looks at the next rows, as the database has them; what the epoch changed itself is left as it is."""
+        """Checks the next rows, as the database has them; rows that the epoch itself changed stay as they are."""
         base: EntriesInDatabase = self._table.base
         if self._rules.now() is None or base.staged:
             return
         begin, end = base.cells.groups(*self._key_groups)
-        left = self._size
+        remaining = self._size
         for key, value in base.raw(max(begin, self.cursor), end):
-            if left <= 0:
+            if remaining <= 0:
                 self.cursor = key
                 return
             if group_of(key) not in base.resets:
-                left -= self._look(base, key, value)
+                remaining -= self._look(base, key, value)
         self.cursor = b""
 
     def _look(self, base: EntriesInDatabase, key: bytes, value: bytes) -> int:
-        """Looks at one cell; returns how many rows it has."""
+        """Checks one cell; returns how many rows it has."""
         entry, rest = base.cells.entry(key)
         if isinstance(base, ListsInDatabase):
             elements = base.small(value) if is_head(key) else base.piece(value)
-            if self._changes(at for _, at in elements):
+            if self._changes(last_access for _, last_access in elements):
                 self._table.clean([entry], self._rules.expiry(), self._rules.first_seen())
             return len(elements)
         if isinstance(base, MapsInDatabase):
@@ -79,13 +79,15 @@ class TtlSweep:
 
     def _changes(self, times: Iterable[int | None]) -> bool:
         seen = self._rules.first_seen()
-        return any(self._rules.expired(at) or (at is None and seen is not None) for at in times)
+        return any(
+            self._rules.expired(last_access) or (last_access is None and seen is not None) for last_access in times
+        )
 
     def _renewed(self, stamped: tuple[Any, int | None]) -> tuple[Any, int | None] | None:
-        held, at = stamped
-        if self._rules.expired(at):
+        held, last_access = stamped
+        if self._rules.expired(last_access):
             return None
-        return (held, self._rules.first_seen()) if at is None else stamped
+        return (held, self._rules.first_seen()) if last_access is None else stamped
 
     def _look_at_entry(self, entry: Any, user_key: Any, stamped: tuple[Any, int | None]) -> None:
         delta = self._table.overlay.get(entry)
@@ -98,20 +100,20 @@ class TtlSweep:
 
 
 class ColumnSweep(TtlSweep):
-    """Of lists that are asked for by columns: as many cells as are looked at are read as one column."""
+    """The sweep of lists by columns: all cells that a run checks are read as one column."""
 
     def run(self) -> None:
         lists: ColumnLists = self._table.store
         if self._rules.now() is None or lists.staged:
             return
-        found, self.cursor = lists.cells_from(self._key_groups, self.cursor, self._size)
+        cells, self.cursor = lists.cells_from(self._key_groups, self.cursor, self._size)
         expiry, seen = self._rules.expiry(), self._rules.first_seen()
 
         def has_changes(stamped: Any) -> Flags:
             times = split_stamps(stamped)[1]
             return at_most(times, expiry) | (np.asarray(times.is_null()) & (seen is not None))
 
-        changed = lists.entries_with(found, has_changes)
+        changed = lists.entries_with(cells, has_changes)
         for namespace, _, numbers in lists.parts_with(changed):
             self._table.clean(namespace, numbers, expiry, seen)
 

@@ -1,8 +1,8 @@
 """Values as bytes: msgpack of plain data, by the declared type.
 
-Dates are ordinals, timestamps microseconds since 1970, decimals text, rows the list of their fields, values of a codec
-its version and what it made of them. A map of which nothing is converted is a map; any other is a list of keys and
-values in turn, for a key may be a row. What comes back is what a load from the log would give.
+Dates are ordinals, timestamps microseconds since 1970, decimals text, and rows the list of their fields. Values of a
+codec are its version and its output. A map without converted keys and values is a map; any other is a list of keys and
+values in turn, because a key may be a row. Decoding returns what a load from the log would return.
 """
 
 import datetime
@@ -54,8 +54,8 @@ def spelled_codec(user_key: TypeInformation, value: TypeInformation) -> ValueCod
     conform = key_conformer(user_key)
 
     def decode(data: bytes) -> Any:
-        found, held = pairs.decode(data)
-        return conform(found), held
+        key, held = pairs.decode(data)
+        return conform(key), held
 
     return ValueCodec(pairs.encode, decode)
 
@@ -96,7 +96,7 @@ def _plain(type_info: TypeInformation) -> _Pair:
 
 
 def _key(type_info: TypeInformation) -> _Pair:
-    """Of keys of maps: what comes back is found in a dict."""
+    """Returns the conversions of keys of maps: a decoded key can be found in a dict."""
     pair = _nullable(_plain(type_info))
     if not holds_floats(type_info):
         return pair

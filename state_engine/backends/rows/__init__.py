@@ -1,1 +1,1 @@
-"""What a function holds of a state that it asks record by record."""
+"""The row methods of states, which a function calls record by record."""

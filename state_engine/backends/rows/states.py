@@ -1,7 +1,7 @@
-"""What a function holds of a state that it asks record by record.
+"""The row methods of states, which a function calls record by record.
 
-Each method is called per record, so each is as short as it can be. What comes in goes through `conform` unless it is of
-the class that is `finished`, as nearly all values are. What goes out goes through `copy`, which is None for atoms.
+Each method is called per record, so each is as short as possible. An incoming value goes through `conform`, unless it
+is of the class `finished`, as nearly all values are. An outgoing value goes through `copy`, which is None for atoms.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,8 +31,8 @@ AnyTable = EntryTable | ColumnTable
 class _Bound:
     """Base and overlay of a table, bound anew at the start of each epoch.
 
-    A table by entry is asked through its own dicts. One by columns looks the same from here, and is slower: it is made
-    for batches.
+    A table by entry is accessed through its own dicts. A table by columns has the same interface here, and is slower,
+    because it is made for batches.
     """
 
     __slots__ = ("_base", "_conform", "_context", "_copy", "_finished", "_overlay", "_table")
@@ -57,7 +57,7 @@ class _Bound:
 
     @property
     def copy(self) -> Callable[[Any], Any] | None:
-        """What a value goes through on its way out, None where it cannot change."""
+        """The function that copies a value before it is returned; None if values cannot change."""
         return self._copy
 
     @property
@@ -83,7 +83,7 @@ class StoredValueState(_Bound, ValueState[Any]):
 
 
 class CopiedValueState(StoredValueState):
-    """One value per key, copied on the way in and out, so that state changes only when a function says so."""
+    """One value per key, copied on the way in and out, so that state changes only when a function calls its methods."""
 
     __slots__ = ()
 
@@ -111,16 +111,16 @@ class Folding(_Bound):
         return value
 
     def _store(self, accumulator: Any, own: Any) -> None:
-        """Stores the result of a fold over `own`, which `_accumulator` gave and nobody else holds.
+        """Stores the result of a fold over `own`, which `_accumulator` returned and no other code holds.
 
-        Where the function changed that very object, a long list or map is not copied with each element.
+        If the function changed that same object, a long list or map is not copied with each element.
         """
         if type(accumulator) is not self._finished and not (accumulator is own and self._may_stay(accumulator)):
             accumulator = self._conform(accumulator)
         self._overlay[self._context.entry] = accumulator
 
     def _may_stay(self, accumulator: Any) -> bool:
-        """Whether the state's own accumulator, which the function changed, is still as a load would give it."""
+        """Returns whether the state's own accumulator, changed by the function, is still as a load would return it."""
         return self._still_conforms is not None and self._still_conforms(accumulator)
 
     def clear(self) -> None:
@@ -138,7 +138,7 @@ class FoldedValue(Folding):
         return stamped if self._copy is None or stamped is None else self._copy(stamped)
 
     def own(self) -> Any:
-        """Returns the stamped accumulator for `store` to take back, and for nobody else."""
+        """Returns the stamped accumulator itself, only to be passed to `store` again."""
         return self._accumulator()
 
     def store(self, stamped: Any, own: Any) -> None:
@@ -191,7 +191,7 @@ class StoredAggregatingState(Folding, AggregatingState[Any, Any]):
         self._store(self._function.add(value, accumulator), current)
 
     def read(self) -> Any:
-        """Returns what `get` makes a result of: the state's own accumulator, or None."""
+        """Returns the accumulator from which `get` makes a result: the state's own, or None."""
         return self._accumulator()
 
     def put(self, accumulator: Any) -> None:
@@ -320,7 +320,7 @@ class StoredMapState(_Bound, MapState[Any, Any]):
 
 
 class SpelledMapState(StoredMapState):
-    """A map of whose user keys equal ones may be spelled differently: an entry keeps the spelling that it had first."""
+    """A map in which equal user keys may have different spellings: an entry keeps its first spelling."""
 
     __slots__ = ("_spells",)
 
@@ -341,11 +341,11 @@ class DefaultedValueState(ValueState[Any]):
 
     Args:
         original: The state.
-        default: The default, as a load would give a value.
-        copy: Copies it if it can change.
+        default: The default, as a load would return it.
+        copy: Copies the default; None if it cannot change.
 
     Attributes:
-        stored: As `original`.
+        stored: The state, as given in `original`.
     """
 
     __slots__ = ("_copy", "_default", "stored")
@@ -381,22 +381,22 @@ def with_default(descriptor: StateDescriptor, state: Any) -> Any:
 
 
 def reducer(descriptor: ReducingStateDescriptor) -> Callable[[Any, Any], Any]:
-    """Returns the function of two values that a state reduces with."""
-    given = descriptor.get_reduce_function()
-    return given.reduce if isinstance(given, ReduceFunction) else given
+    """Returns the function of two values with which a state reduces."""
+    function = descriptor.get_reduce_function()
+    return function.reduce if isinstance(function, ReduceFunction) else function
 
 
 def map_rows(table: Any, context: KeyContext) -> Any:
-    """Returns the map of each key, by a table of maps; user keys keep their spelling, as of -0.0 and 0.0."""
+    """Returns the map of each key, by a table of maps; user keys keep their spelling, such as -0.0 and 0.0."""
     return (StoredMapState if table.user_keys.spells is None else SpelledMapState)(table, context)
 
 
 def row_state(descriptor: StateDescriptor, table: Any, context: KeyContext) -> Any:
-    """Returns what a function holds of a state without a time to live.
+    """Returns the state that a function holds, without a time to live.
 
     Args:
         descriptor: Of the state.
-        table: Its own.
+        table: Of the state.
         context: The current key.
     """
     match descriptor:

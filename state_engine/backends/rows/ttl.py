@@ -1,8 +1,8 @@
 """States with a time to live: decorators of states over stamped values. The clock is injected.
 
-Semantics are Flink's (`TtlValueState`, `TtlListState`, `TtlMapState`, `TtlReduceFunction`, `TtlAggregateFunction`), but
-for two things: `is_empty` of a map does not count entries that have expired (a fresh load may not have them any more);
-and a read that meets a value of unknown last access writes the time, whatever the update type.
+Semantics are Flink's (`TtlValueState`, `TtlListState`, `TtlMapState`, `TtlReduceFunction`, `TtlAggregateFunction`),
+with two exceptions. `is_empty` of a map does not count expired entries, because a fresh load may not have them any
+more. A read of a value with unknown last access sets this time, whatever the update type.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,12 +27,12 @@ from state_engine.serialization.mutability import conformer, finished_type
 
 
 class _Ttl:
-    """What decorated states have in common.
+    """The common base of decorated states.
 
     Args:
         original: The state over stamped values.
         rules: Of its time to live.
-        accessed: Is called before each access, to clean up; None if that is off.
+        accessed: Called before each access, to clean up; None if that is off.
     """
 
     __slots__ = ("_accessed", "_original", "_rules")
@@ -66,12 +66,12 @@ class TtlValueState(_Ttl, ValueState[Any]):
         stamped = self._original.value()
         if stamped is None:
             return None
-        value, at = stamped
+        value, last_access = stamped
         rules = self._rules
-        if rules.expired(at):
+        if rules.expired(last_access):
             self._original.clear()
             return value if rules.returns_expired else None
-        if (rules.renewed_by_reads or at is None) and (now := rules.after_read(at)) != at:
+        if (rules.renewed_by_reads or last_access is None) and (now := rules.after_read(last_access)) != last_access:
             self._original.update((value, now))
         return value
 
@@ -82,14 +82,14 @@ class TtlValueState(_Ttl, ValueState[Any]):
 
 
 class PlainTtlValueState(_Ttl, ValueState[Any]):
-    """A value that cannot change, expires by processing time, and is not renewed by reads: what most of them are.
+    """A value that cannot change, expires by processing time, and is not renewed by reads, like most expiring values.
 
-    As `TtlValueState`, without a call of another method for each step: half the time.
+    Does the same as `TtlValueState`, without a call of another method for each step, in half the time.
 
     Args:
-        original: As of `_Ttl`.
-        rules: As of `_Ttl`.
-        accessed: As of `_Ttl`.
+        original: See `_Ttl`.
+        rules: See `_Ttl`.
+        accessed: See `_Ttl`.
         type_info: Of its values.
     """
 
@@ -122,10 +122,10 @@ class PlainTtlValueState(_Ttl, ValueState[Any]):
             stamped = self._base.get(entry)
         if stamped is None:
             return None
-        value, at = stamped
-        if at is None:
+        value, last_access = stamped
+        if last_access is None:
             self._overlay[entry] = (value, self._rules.first_seen())
-        elif at + self._milliseconds <= self._time.processing_time:
+        elif last_access + self._milliseconds <= self._time.processing_time:
             self._overlay[entry] = None
             return None
         return value
@@ -153,7 +153,7 @@ class TtlListState(_Ttl, ListState[Any]):
             if elements:
                 self._original.clear()
         else:
-            renewed = [(value, rules.after_read(at)) for value, at in unexpired]
+            renewed = [(value, rules.after_read(last_access)) for value, last_access in unexpired]
             if any(new[1] != old[1] for new, old in zip(renewed, unexpired, strict=True)):
                 self._original.update(renewed)
         return iter([value for value, _ in (elements if rules.returns_expired else unexpired)])
@@ -179,13 +179,13 @@ class TtlMapState(_Ttl, MapState[Any, Any]):
     __slots__ = ()
 
     def _seen(self, key: Any, stamped: Stamped) -> bool:
-        """Does what a read does to an entry; says whether the reader may see it."""
-        at = stamped[1]
-        if self._rules.expired(at):
+        """Changes an entry as a read does; returns whether the reader may see it."""
+        last_access = stamped[1]
+        if self._rules.expired(last_access):
             self._original.remove(key)
             return self._rules.returns_expired
-        now = self._rules.after_read(at)
-        if now != at:
+        now = self._rules.after_read(last_access)
+        if now != last_access:
             self._original.put(key, (stamped[0], now))
         return True
 
@@ -226,11 +226,11 @@ class TtlMapState(_Ttl, MapState[Any, Any]):
         self._access()
         if self._rules.returns_expired:
             return bool(self._original.is_empty())
-        return all(self._rules.expired(at) for _, (_, at) in self._original.items())
+        return all(self._rules.expired(last_access) for _, (_, last_access) in self._original.items())
 
 
 class TtlSpelledMapState(TtlMapState):
-    """The same where user keys have several spellings: that of an entry that expired goes, cleaned up or not."""
+    """The same for user keys with several spellings: an expired entry loses its spelling, cleaned up or not."""
 
     __slots__ = ()
 
@@ -258,22 +258,22 @@ class _TtlFolding(_Ttl):
         stamped = self._original.value()
         if stamped is None:
             return None
-        accumulator, at = stamped
-        if self._rules.expired(at):
+        accumulator, last_access = stamped
+        if self._rules.expired(last_access):
             self._original.clear()
             return accumulator if self._rules.returns_expired else None
-        now = self._rules.after_read(at)
-        if now != at:
+        now = self._rules.after_read(last_access)
+        if now != last_access:
             self._original.store((accumulator, now), None)
         return accumulator
 
     def _held(self) -> tuple[Any, Any]:
-        """Returns the stamped accumulator to add to, and its value; an expired one counts where it may be read."""
+        """Returns the stamped accumulator to add to, and its value; an expired one counts only if it may be read."""
         self._access()
-        own = self._original.own()
-        if own is None or (self._rules.expired(own[1]) and not self._rules.returns_expired):
+        stamped = self._original.own()
+        if stamped is None or (self._rules.expired(stamped[1]) and not self._rules.returns_expired):
             return None, None
-        return own, own[0]
+        return stamped, stamped[0]
 
 
 class TtlReducingState(_TtlFolding, ReducingState[Any]):
@@ -295,9 +295,9 @@ class TtlReducingState(_TtlFolding, ReducingState[Any]):
         return self._read()
 
     def add(self, value: Any) -> None:
-        own, current = self._held()
+        stamped, current = self._held()
         reduced = value if current is None else self._reduce(current, value)
-        self._original.store((reduced, self._rules.stamp()), own)
+        self._original.store((reduced, self._rules.stamp()), stamped)
 
 
 class TtlAggregatingState(_TtlFolding, AggregatingState[Any, Any]):
@@ -316,12 +316,12 @@ class TtlAggregatingState(_TtlFolding, AggregatingState[Any, Any]):
         return None if accumulator is None else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        own, current = self._held()
+        stamped, current = self._held()
         accumulator = self._function.create_accumulator() if current is None else current
-        self._original.store((self._function.add(value, accumulator), self._rules.stamp()), own)
+        self._original.store((self._function.add(value, accumulator), self._rules.stamp()), stamped)
 
     def read(self) -> Any:
-        """Returns what `get` makes a result of, and does what it does to the state."""
+        """Returns the accumulator from which `get` makes a result, and changes the state as `get` does."""
         return self._read()
 
     def put(self, accumulator: Any) -> None:
@@ -342,14 +342,14 @@ def ttl_state(
     rules: TtlRules,
     accessed: Callable[..., None] | None,
 ) -> Any:
-    """Returns what a function holds of a state with a time to live.
+    """Returns the state that a function holds, with a time to live.
 
     Args:
         descriptor: Of the state.
-        table: Its own, of stamped values.
+        table: Of the state, with stamped values.
         context: The current key.
         rules: When values expire.
-        accessed: Is called before each access; None for nothing.
+        accessed: Called before each access; None if nothing is called.
     """
     match descriptor:
         case ReducingStateDescriptor():

@@ -1,4 +1,4 @@
-"""Which entries an epoch cleared, by number."""
+"""Keeps which entries an epoch cleared, by number."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,14 @@ from state_engine.backends.ascending import Flags
 
 
 class ClearedKeys:
-    """The keys whose lists or maps an epoch cleared."""
+    """The keys of the lists or maps that an epoch cleared."""
 
     def __init__(self) -> None:
         self._parts: list[Numbers] = []
         self._flags: Flags = np.zeros(0, bool)
 
     def add(self, numbers: Numbers, size: int) -> None:
-        """Adds keys, some of which may be there already.
+        """Adds keys; some may have been added before.
 
         Args:
             numbers: Their numbers, each once.
@@ -30,11 +30,11 @@ class ClearedKeys:
         self._parts.append(numbers)
 
     def has(self, numbers: Numbers) -> Flags:
-        """Returns which of some keys are there."""
-        found = np.zeros(len(numbers), bool)
-        known = np.flatnonzero(numbers < len(self._flags))
-        found[known] = self._flags[numbers[known]]
-        return found
+        """Returns which of the keys were added."""
+        flags = np.zeros(len(numbers), bool)
+        in_range = np.flatnonzero(numbers < len(self._flags))
+        flags[in_range] = self._flags[numbers[in_range]]
+        return flags
 
     @property
     def numbers(self) -> Numbers:

@@ -1,4 +1,4 @@
-"""Maps by columns: a number stands for a key and a user key, and no entry of a map is a Python object."""
+"""Maps by columns: a number identifies a key and a user key, and no entry of a map is a Python object."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,27 +49,27 @@ class Written:
         self._parts = [part for part in parts if len(part.numbers)]
 
     def put(self, entries: Entries) -> None:
-        """Puts or removes entries. They are merged with older ones if these are not much more."""
+        """Puts or removes entries. They are merged with older ones unless there are many more of these."""
         self._parts.append(entries)
         while len(self._parts) > 1 and len(self._parts[-2].numbers) < LARGER * len(self._parts[-1].numbers):
             self._parts[-2:] = [self._parts[-2].under(self._parts[-1])]
 
     @property
     def entries(self) -> Entries:
-        """All entries to which something was done."""
+        """All entries that were changed."""
         while len(self._parts) > 1:
             self._parts[-2:] = [self._parts[-2].under(self._parts[-1])]
         return self._parts[0] if self._parts else self._nothing
 
     def find(self, numbers: Numbers) -> Iterator[tuple[Numbers, Entries, Numbers]]:
-        """Yields positions of wanted entries, what was done, and where they stand in it."""
-        left = np.arange(len(numbers))
+        """Yields positions of wanted entries, a part of the changes, and the positions of these entries in it."""
+        remaining = np.arange(len(numbers))
         for part in reversed(self._parts):
-            at = positions_of(numbers[left], part.numbers)
-            there = at >= 0
-            if there.any():
-                yield left[there], part, at[there]
-                left = left[~there]
+            rows = positions_of(numbers[remaining], part.numbers)
+            exist = rows >= 0
+            if exist.any():
+                yield remaining[exist], part, rows[exist]
+                remaining = remaining[~exist]
 
     def renumber(self, new: Callable[[Numbers], Numbers]) -> None:
         """Gives each entry another number, in the same order."""
@@ -77,12 +77,12 @@ class Written:
 
 
 class MapColumnTable(ColumnTable):
-    """Maps by columns; they lie by namespace.
+    """Maps by columns, in one segment per namespace.
 
     Args:
         user_keys: Their user keys.
-        stored: As of `ColumnTable`.
-        addressing: As of `ColumnTable`.
+        stored: See `ColumnTable`.
+        addressing: See `ColumnTable`.
         store: `Segments` of `MapRuns`.
 
     Attributes:
@@ -104,19 +104,19 @@ class MapColumnTable(ColumnTable):
     # Reading and writing ----------------------------------------------------------------------------------------------
 
     def asked(self, keys: Keys, user_keys: Any) -> Asked:
-        """Returns the entries that records ask for; the last answer is kept for the next call with the same records.
+        """Returns the entries that records access; the last result is cached for the next call with the same records.
 
         Args:
             keys: Of the records.
             user_keys: A user key for each, as an array of their type.
         """
         by = self.addressing.index.keys.generation, self.entries.user_keys.generation
-        known = self._asked.get(keys)
-        if known is None or known[0] != by or not known[1].equals(user_keys):
-            # A copy: whoever owns the buffer may fill it anew.
+        cached = self._asked.get(keys)
+        if cached is None or cached[0] != by or not cached[1].equals(user_keys):
+            # A copy: the owner of the buffer may fill it anew.
             kept = user_keys.take(indices(np.arange(len(user_keys))))
-            known = self._asked[keys] = by, kept, self._asked_of(keys, user_keys)
-        return known[2]
+            cached = self._asked[keys] = by, kept, self._asked_of(keys, user_keys)
+        return cached[2]
 
     def _asked_of(self, keys: Keys, user_keys: Any) -> Asked:
         parts, codes = self.parts(keys), keys.codes
@@ -124,27 +124,27 @@ class MapColumnTable(ColumnTable):
         numbers = self.entries.of(of_each[codes], user_keys)
         if len(parts) <= 1:
             segment = parts[0].segment if parts else None
-            own, of_record, last = _each_once(numbers, np.arange(len(numbers)))
-            return Asked([(segment, own)], of_record, last, keys.times)
-        found, of_records, lasts, records, before = [], [], [], [], 0
-        for at_part, at in by_number(of_parts[codes]):
-            own, of_record, last = _each_once(numbers[at], at)
-            found.append((parts[at_part].segment, own))
+            distinct_numbers, of_record, last = _each_once(numbers, np.arange(len(numbers)))
+            return Asked([(segment, distinct_numbers)], of_record, last, keys.times)
+        entries, of_records, lasts, records, before = [], [], [], [], 0
+        for at_part, positions in by_number(of_parts[codes]):
+            distinct_numbers, of_record, last = _each_once(numbers[positions], positions)
+            entries.append((parts[at_part].segment, distinct_numbers))
             of_records.append(of_record + before)
             lasts.append(last)
-            records.append(at)
-            before += len(own)
-        back = back_to(np.concatenate(records))
-        return Asked(found, np.concatenate(of_records)[back], np.concatenate(lasts), keys.times)
+            records.append(positions)
+            before += len(distinct_numbers)
+        inverse = back_to(np.concatenate(records))
+        return Asked(entries, np.concatenate(of_records)[inverse], np.concatenate(lasts), keys.times)
 
     def get_many(self, asked: Asked) -> Any:
-        """Returns the value of each entry, null where there is none."""
+        """Returns the value of each entry, null if it does not exist."""
         self.join()
-        found = [self._values(segment, numbers) for segment, numbers in asked.entries]
-        return found[0] if len(found) == 1 else pa.concat_arrays(found)
+        values = [self._values(segment, numbers) for segment, numbers in asked.entries]
+        return values[0] if len(values) == 1 else pa.concat_arrays(values)
 
     def has(self, asked: Asked) -> Flags:
-        """Returns which entries are there."""
+        """Returns which entries exist."""
         self.join()
         return np.concatenate([self._there(segment, numbers) for segment, numbers in asked.entries])
 
@@ -154,22 +154,22 @@ class MapColumnTable(ColumnTable):
         Args:
             asked: The entries.
             values: One for each.
-            gone: Which are removed.
-            changed: To which something is done; None for all.
+            gone: Which entries are removed.
+            changed: Which entries are changed at all; None for all.
         """
         self.join()  # what was put entry by entry was put before
         places = self._next_places(len(asked.of_record)) + asked.first
         start = 0
         for segment, numbers in asked.entries:
-            own = slice(start, start := start + len(numbers))
-            entries = Entries(numbers, values[own], places[own], gone[own])
-            self._written_in(segment).put(entries if changed is None else entries.where(changed[own]))
+            part = slice(start, start := start + len(numbers))
+            entries = Entries(numbers, values[part], places[part], gone[part])
+            self._written_in(segment).put(entries if changed is None else entries.where(changed[part]))
 
     def items(self, keys: Keys) -> tuple[Numbers, Any, Any]:
         """Returns all entries of the distinct keys' maps, map by map, each in the order in which it was put.
 
         Returns:
-            Of each entry the position of its key, its user key, and its value.
+            For each entry, the position of its key, its user key, and its value.
         """
         self.join()
         return self._items(self.parts(keys))
@@ -189,56 +189,56 @@ class MapColumnTable(ColumnTable):
         none = self._nothing()
         each = [none, *(self._held(part.segment, part.numbers, none) for part in parts)]
         positions = [
-            part.positions[positions_of(keys_of(own.numbers), part.numbers)]
-            for part, own in zip(parts, each[1:], strict=True)
+            part.positions[positions_of(keys_of(entries.numbers), part.numbers)]
+            for part, entries in zip(parts, each[1:], strict=True)
         ]
         of_keys = np.concatenate([none.numbers, *positions])
-        order = order_of(np.concatenate([own.places for own in each]), of_keys)
-        numbers = np.concatenate([own.numbers for own in each])[order]
-        values = pa.concat_arrays([own.values for own in each]).take(indices(order))
+        order = order_of(np.concatenate([entries.places for entries in each]), of_keys)
+        numbers = np.concatenate([entries.numbers for entries in each])[order]
+        values = pa.concat_arrays([entries.values for entries in each]).take(indices(order))
         return of_keys[order], self.entries.user_keys_of(numbers), values
 
     def _values(self, segment: Segment, numbers: Numbers) -> Any:
         stored, written = self.store.get(segment), self.written.get(segment)
-        found = self.stored.nulls(len(numbers)) if stored is None else stored.of(numbers)
+        stored_values = self.stored.nulls(len(numbers)) if stored is None else stored.of(numbers)
         if written is None:
-            return found
+            return stored_values
         rows, lost = np.arange(len(numbers)), written.cleared.has(keys_of(numbers))
-        values, count = [found], len(numbers)
-        for positions, part, at in written.find(numbers):
-            values.append(part.values.take(indices(at)))
-            rows[positions], lost[positions] = np.arange(len(at)) + count, False
-            count += len(at)
+        values, count = [stored_values], len(numbers)
+        for positions, part, part_rows in written.find(numbers):
+            values.append(part.values.take(indices(part_rows)))
+            rows[positions], lost[positions] = np.arange(len(part_rows)) + count, False
+            count += len(part_rows)
         return pa.concat_arrays(values).take(pa.array(rows, mask=lost))
 
     def _there(self, segment: Segment, numbers: Numbers) -> Flags:
-        found, written = self.store.may_hold(segment, numbers), self.written.get(segment)
+        exist, written = self.store.may_hold(segment, numbers), self.written.get(segment)
         if written is None:
-            return found
-        found &= ~written.cleared.has(keys_of(numbers))
-        for positions, part, at in written.find(numbers):
-            found[positions] = ~part.gone[at]
-        return found
+            return exist
+        exist &= ~written.cleared.has(keys_of(numbers))
+        for positions, part, part_rows in written.find(numbers):
+            exist[positions] = ~part.gone[part_rows]
+        return exist
 
     def _held(self, segment: Segment, keys: Numbers, none: Entries) -> Entries:
-        """Returns all entries of some keys, which ascend.
+        """Returns all entries of some keys.
 
         Args:
-            segment: Theirs.
-            keys: Their numbers.
+            segment: The segment of the keys.
+            keys: Their numbers, ascending.
             none: No entries.
         """
         stored, written = self.store.get(segment), self.written.get(segment)
         if written is None:
             return none if stored is None else stored.entries(keys)
-        found = none if stored is None else stored.entries(keys[~written.cleared.has(keys)])
-        own = written.entries
-        own = own.where(positions_of(keys_of(own.numbers), keys) >= 0)
-        held = found.where(positions_of(found.numbers, own.numbers) < 0).under(own)
+        uncleared = none if stored is None else stored.entries(keys[~written.cleared.has(keys)])
+        changed = written.entries
+        changed = changed.where(positions_of(keys_of(changed.numbers), keys) >= 0)
+        held = uncleared.where(positions_of(uncleared.numbers, changed.numbers) < 0).under(changed)
         return held.where(~held.gone)
 
     def _next_places(self, count: int) -> int:
-        """Returns the first of `count` places after all that were ever given."""
+        """Reserves `count` places after all that were ever given; returns the first of them."""
         first = self._places
         self._places += count
         return first
@@ -247,16 +247,16 @@ class MapColumnTable(ColumnTable):
         return self._in_turn(np.empty(0, np.int64), self.stored.nulls(0), np.empty(0, bool))
 
     def _in_turn(self, numbers: Numbers, values: Any, gone: Flags) -> Entries:
-        """Returns entries that are put one after the other, in any order and any number of times."""
-        at = last_of_each(numbers, ANY)
+        """Returns the entries after puts one after the other; an entry may be put several times, in any order."""
+        last = last_of_each(numbers, ANY)
         first = self._next_places(len(numbers))
-        return Entries(numbers[at], values.take(indices(at)), first + at, gone[at])
+        return Entries(numbers[last], values.take(indices(last)), first + last, gone[last])
 
     def _written_in(self, segment: Segment) -> Written:
-        found = self.written.get(segment)
-        if found is None:
-            found = self.written[segment] = Written(self._nothing())
-        return found
+        written = self.written.get(segment)
+        if written is None:
+            written = self.written[segment] = Written(self._nothing())
+        return written
 
     def write(self, segment: Segment, change: MapChange) -> None:
         written = self._written_in(segment)
@@ -271,15 +271,15 @@ class MapColumnTable(ColumnTable):
     def changes(self, delta: Delta) -> Mapping[Segment, MapChange]:
         user_keys = one_array(delta.user_keys).cast(self._key_type)
         values, clears = one_array(delta.values).cast(self.stored.arrow), delta.ops == Op.CLEAR
-        found = {}
+        changes = {}
         for segment, positions, numbers in self.addressing.split(delta):
             of_entries = ~clears[positions]
-            at = positions[of_entries]
-            gone = delta.ops[at] != Op.PUT
-            of_maps = self.entries.of(numbers[of_entries], user_keys.take(indices(at)))
-            put = self._in_turn(of_maps, values.take(pa.array(at, mask=gone)), gone)
-            found[segment] = MapChange(np.unique(numbers[~of_entries]), put)
-        return found
+            rows = positions[of_entries]
+            is_removed = delta.ops[rows] != Op.PUT
+            of_maps = self.entries.of(numbers[of_entries], user_keys.take(indices(rows)))
+            put = self._in_turn(of_maps, values.take(pa.array(rows, mask=is_removed)), is_removed)
+            changes[segment] = MapChange(np.unique(numbers[~of_entries]), put)
+        return changes
 
     def frozen(self, segment: Segment, written: Written) -> MapChange:
         cleared, stored = written.cleared.numbers, self.store.get(segment)
@@ -336,12 +336,12 @@ class MapColumnTable(ColumnTable):
     # Time to live -----------------------------------------------------------------------------------------------------
 
     def drop_expired(self, expired: Expired) -> None:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
         self.store.alter(lambda runs: runs.keep_values(lambda values: unexpired(split_stamps(values)[1], expired)))
 
     def count_written(self, segment: Segment) -> int:
-        found = self.written.get(segment)
-        return 0 if found is None else len(found)
+        written = self.written.get(segment)
+        return 0 if written is None else len(written)
 
     def clean(self, segment: Segment, numbers: Numbers, expiry: float, seen: int | None) -> float:
         self.join()
@@ -365,7 +365,7 @@ class MapColumnTable(ColumnTable):
 
 
 def _each_once(numbers: Numbers, records: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Returns numbers once each, ascending; which of them each record has; and the last record of each."""
+    """Returns the distinct numbers, ascending; the index in them for each record; and the last record of each."""
     if (numbers[1:] > numbers[:-1]).all():
         return numbers, np.arange(len(numbers)), records
     order = order_of(numbers)

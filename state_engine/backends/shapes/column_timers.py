@@ -22,15 +22,15 @@ from state_engine.backends.stores.timer_runs import TimerRuns, Timers
 from state_engine.log.ops import Op
 
 _FEW_SPACES = 64
-"""Namespaces of a batch up to which timers are taken namespace by namespace."""
+"""Up to this many namespaces of a batch, timers are taken namespace by namespace."""
 
 
 class ColumnTimers(TimerTable):
     """The timers of one clock, in the order of their times.
 
     Args:
-        addressing: Where entries lie.
-        by_namespace: Where those of other tables do.
+        addressing: Numbers the entries of this table.
+        by_namespace: Numbers the entries of other tables.
 
     Attributes:
         addressing: As given.
@@ -66,7 +66,7 @@ class ColumnTimers(TimerTable):
             return
         timers = Timers(times, self._index.places(keys))
         if keys.distinct is keys and isinstance(keys, NamespacedKeys) and len(keys.namespaces) <= _FEW_SPACES:
-            # Windows: their keys are in order already, by namespace, for the states that were asked with them.
+            # Windows: their keys are already in order by namespace, because states were called with them.
             parts = [part.positions for part in self._by_namespace.parts(keys)]
             timers = timers.take(np.concatenate(sorted(parts, key=lambda positions: int(times[positions[0]]))))
         self._register(timers)
@@ -80,20 +80,20 @@ class ColumnTimers(TimerTable):
             return None
         timers = timers.take(order_of(timers.times))
         numbers, positions = numbered_anew(keys_of(timers.places), len(self._index.keys))
-        own, times, spaces = self._index.keys.each(numbers), pa.array(timers.times), namespaces_of(timers.places)
+        distinct, times, spaces = self._index.keys.each(numbers), pa.array(timers.times), namespaces_of(timers.places)
         if spaces.any():
-            known, of_timers = numbered_anew(spaces, len(self._index.namespaces))
-            texts = self._index.namespaces.texts_of(known).to_pylist()
-            keys: Keys = NamespacedKeys([indices(positions), indices(of_timers)], own, texts, times)
+            space_numbers, of_timers = numbered_anew(spaces, len(self._index.namespaces))
+            texts = self._index.namespaces.texts_of(space_numbers).to_pylist()
+            keys: Keys = NamespacedKeys([indices(positions), indices(of_timers)], distinct, texts, times)
         else:
-            keys = own.take(positions)
+            keys = distinct.take(positions)
             keys.times = times
         if not in_turn:
             return keys
 
         def columns_at(tied: Numbers) -> list[Any]:
             names = self._index.namespaces.texts_of(spaces[tied]).cast(pa.string())
-            return [*own.take(positions[tied]).columns, names]
+            return [*distinct.take(positions[tied]).columns, names]
 
         return keys.take(in_order(timers.times, columns_at))
 
@@ -138,8 +138,8 @@ class ColumnTimers(TimerTable):
             yield time, sorted(entries, key=repr) if in_turn else entries
 
     def _entries(self, time: int) -> list[Any]:
-        places, known = self._timers.at(time).places, self._index.keys.entries
-        keys = [known[number] for number in keys_of(places).tolist()]
+        places, key_entries = self._timers.at(time).places, self._index.keys.entries
+        keys = [key_entries[number] for number in keys_of(places).tolist()]
         return join_entries(keys, self._index.names_at(places).to_pylist())
 
     def _at(self, entries: list[Any], time: int) -> Timers:
@@ -148,13 +148,13 @@ class ColumnTimers(TimerTable):
     # Epochs -----------------------------------------------------------------------------------------------------------
 
     def freeze(self) -> Delta | None:
-        came, went = self._timers.changes()
-        if not len(came.times) and not len(went.times):
+        added, removed = self._timers.changes()
+        if not len(added.times) and not len(removed.times):
             return None
-        times, places = (np.concatenate(pair) for pair in zip(came, went, strict=True))
-        ops, there = rows_that(len(came.times), len(went.times))
+        times, places = (np.concatenate(pair) for pair in zip(added, removed, strict=True))
+        ops, values = rows_that(len(added.times), len(removed.times))
         names = self._index.names_at(places)
-        return Delta(ops, there, pa.array(times), numbers=keys_of(places), namespaces=names)
+        return Delta(ops, values, pa.array(times), numbers=keys_of(places), namespaces=names)
 
     def settle(self) -> None:
         self._end(sealed=True)
@@ -173,15 +173,15 @@ class ColumnTimers(TimerTable):
         timers = Timers(np.asarray(one_array(delta.user_keys)), places).take(np.flatnonzero(~cleared))
         order, new = timers.ordered()
         last = order[np.append(new[1:], True)[: len(order)]]  # of the rows of one timer
-        came = delta.ops[~cleared][last] == Op.PUT
+        is_put = delta.ops[~cleared][last] == Op.PUT
         timers = timers.take(last)
-        self._register(timers.take(np.flatnonzero(came)))
-        self._timers.remove(timers.take(np.flatnonzero(~came)))
+        self._register(timers.take(np.flatnonzero(is_put)))
+        self._timers.remove(timers.take(np.flatnonzero(~is_put)))
         self._end(sealed=True)
 
     def drop_group(self, group: int) -> None:
-        gone = self._index.keys.groups == group
-        self._timers.keep(~gone[keys_of(self._timers.places)])
+        in_group = self._index.keys.groups == group
+        self._timers.keep(~in_group[keys_of(self._timers.places)])
         self._end(sealed=True)
 
     def numbers(self) -> Iterable[Numbers]:
@@ -194,22 +194,22 @@ class ColumnTimers(TimerTable):
 
 
 def in_order(times: Numbers, columns_at: Callable[[Numbers], list[Any]]) -> Numbers:
-    """Returns the order of timers that ascend by time: those of one time in that of their keys, and namespaces.
+    """Returns the order of timers that ascend by time: timers of one time are ordered by key, then by namespace.
 
     Unlike the order of the keys' numbers, it does not depend on whether a cache was warm.
 
     Args:
         times: Of the timers.
-        columns_at: Gives, of timers at some positions, the columns of their keys, and namespaces if there are any.
+        columns_at: Returns, for the timers at some positions, the columns of their keys, and of namespaces if any.
     """
     order, tied = np.arange(len(times)), np.zeros(len(times), bool)
     tied[1:] = times[1:] == times[:-1]
     tied[:-1] |= tied[1:]
-    at = np.flatnonzero(tied)
-    if len(at):
-        some = [pa.array(times[at]), *columns_at(at)]
+    rows = np.flatnonzero(tied)
+    if len(rows):
+        some = [pa.array(times[rows]), *columns_at(rows)]
         table = pa.table(some, names=[str(n) for n in range(len(some))])
-        order[at] = at[np.asarray(pc.sort_indices(table, [(name, "ascending") for name in table.column_names]))]
+        order[rows] = rows[np.asarray(pc.sort_indices(table, [(name, "ascending") for name in table.column_names]))]
     return order
 
 

@@ -1,4 +1,4 @@
-"""Lists, one for each entry."""
+"""Tables of lists, one list for each entry."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ class ListTable(EntryTable):
         self.base.merge(deltas)
 
     def drop_expired(self, expired: Expired) -> None:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
         deltas = {}
         for entry, elements in self.base.items():
             kept = [element for element in elements if not expired(element[1])]
@@ -70,18 +70,18 @@ class ListTable(EntryTable):
         oldest = math.inf
         for entry in entries:
             elements: Sequence[Any] = self.base.get(entry, ())
-            expired = [at for _, at in elements if at is not None and at <= expiry]
-            oldest = min([oldest, *(at for _, at in elements if at is not None and at > expiry)])
-            unknown = seen is not None and any(at is None for _, at in elements)
+            expired = [time for _, time in elements if time is not None and time <= expiry]
+            oldest = min([oldest, *(time for _, time in elements if time is not None and time > expiry)])
+            unknown = seen is not None and any(time is None for _, time in elements)
             delta = self.overlay.get(entry)
             if delta is not None and delta.cleared:
                 continue
             if not unknown and not is_worth_it(len(expired), len(elements)):
-                oldest = min([oldest, *expired])  # a later round looks again
+                oldest = min([oldest, *expired])  # a later round checks again
                 continue
             if delta is None:
                 delta = self.overlay[entry] = ListDelta()
-            kept = [(v, seen if at is None else at) for v, at in elements if at is None or at > expiry]
+            kept = [(v, seen if time is None else time) for v, time in elements if time is None or time > expiry]
             delta.cleared, delta.appended = True, kept + delta.appended  # what the epoch appended stays last
         return oldest
 
@@ -100,13 +100,13 @@ class ListTable(EntryTable):
         return np.fromiter((bool(self._list(entry)) for entry in self._prefetched(keys)), bool, len(keys.entries))
 
     def append(self, keys: Keys, codes: Numbers, values: Any, times: Any = None) -> None:
-        """Appends values to the lists of distinct keys, each of which `codes` gives by its position.
+        """Appends values to the lists of distinct keys.
 
         Args:
             keys: The keys.
-            codes: Of each value the position of its key.
+            codes: For each value, the position of its key.
             values: The values.
-            times: Of use to a time to live alone (`columns/ttl.py`).
+            times: Used only with a time to live (`columns/ttl.py`).
         """
         entries, overlay = keys.entries, self.overlay
         for code, value in zip(codes.tolist(), self.stored.read(values), strict=True):
@@ -140,13 +140,13 @@ class Written:
         self.cleared = ClearedKeys()
 
     def clear(self, numbers: Numbers, size: int) -> None:
-        """Clears lists, given by numbers that come once each; all numbers are below `size`."""
+        """Clears lists, given by distinct numbers; all numbers are below `size`."""
         self.appended.clear(numbers)
         self.cleared.add(numbers, size)
 
 
 class ListColumnTable(ColumnTable):
-    """Lists by columns; they lie by namespace.
+    """Lists by columns, in one segment per namespace.
 
     The store is `Segments` of `ListRuns`, or RocksDB's `ColumnLists`.
     """
@@ -164,23 +164,23 @@ class ListColumnTable(ColumnTable):
         """Returns which of the distinct keys have elements."""
         self.join()
         parts = self.parts(keys)
-        found = np.zeros(sum(len(part.positions) for part in parts), bool)
+        flags = np.zeros(sum(len(part.positions) for part in parts), bool)
         for (segment, positions, numbers), stored in zip(parts, self.store.lists_at(parts), strict=True):
             written = self.written.get(segment)
             if written is None:
-                found[positions] = stored
+                flags[positions] = stored
             else:
-                found[positions] = (stored & ~written.cleared.has(numbers)) | written.appended.has(numbers)
-        return found
+                flags[positions] = (stored & ~written.cleared.has(numbers)) | written.appended.has(numbers)
+        return flags
 
     def append(self, keys: Keys, codes: Numbers, values: Any, times: Any = None) -> None:
-        """Appends values to the lists of distinct keys, each of which `codes` gives by its position.
+        """Appends values to the lists of distinct keys.
 
         Args:
             keys: The keys.
-            codes: Of each value the position of its key.
+            codes: For each value, the position of its key.
             values: The values.
-            times: Of use to a time to live alone (`columns/ttl.py`).
+            times: Used only with a time to live (`columns/ttl.py`).
         """
         self.join()
         parts = self.parts(keys)
@@ -188,13 +188,13 @@ class ListColumnTable(ColumnTable):
             [(segment, positions, numbers)] = parts
             of_each = np.empty(len(positions), np.int64)
             of_each[positions] = numbers
-            own = of_each[codes]
-            # Always a copy: the values would keep the whole batch alive that they came with.
-            self._written_in(segment).appended.append(Elements(own, values).take(order_of(own)))
+            of_values = of_each[codes]
+            # Always a copy: otherwise the values would keep the whole batch alive that they came with.
+            self._written_in(segment).appended.append(Elements(of_values, values).take(order_of(of_values)))
             return
         of_each, of_parts = by_position(parts)
-        for number, at in by_number(of_parts[codes]):
-            elements = Elements(of_each[codes[at]], values.take(indices(at)))
+        for number, rows in by_number(of_parts[codes]):
+            elements = Elements(of_each[codes[rows]], values.take(indices(rows)))
             self._written_in(parts[number].segment).appended.append(elements)
 
     def clear(self, keys: Keys) -> None:
@@ -210,7 +210,7 @@ class ListColumnTable(ColumnTable):
         return joined([*self._of_store(parts), *self._of_epoch(parts)] or [self._nothing()])
 
     def _of_store(self, parts: Sequence[Part]) -> Iterator[Elements]:
-        """Yields what the store has of lists that the epoch did not clear."""
+        """Yields the stored elements of lists that the epoch did not clear."""
         return self.store.elements([self._not_cleared(part) for part in parts])  # type: ignore[no-any-return]
 
     def _not_cleared(self, part: Part) -> Part:
@@ -227,10 +227,10 @@ class ListColumnTable(ColumnTable):
         return Elements(np.empty(0, np.int64), self.stored.nulls(0))
 
     def _written_in(self, segment: Segment) -> Written:
-        found = self.written.get(segment)
-        if found is None:
-            found = self.written[segment] = Written()
-        return found
+        written = self.written.get(segment)
+        if written is None:
+            written = self.written[segment] = Written()
+        return written
 
     def write(self, segment: Segment, change: ListChange) -> None:
         written = self._written_in(segment)
@@ -244,12 +244,12 @@ class ListColumnTable(ColumnTable):
 
     def changes(self, delta: Delta) -> Mapping[Segment, ListChange]:
         values, appends = one_array(delta.values).cast(self.stored.arrow), delta.ops == Op.APPEND
-        found = {}
+        changes = {}
         for segment, positions, numbers in self.addressing.split(delta):
             of_appends = appends[positions]
             appended = Elements(numbers[of_appends], values.take(indices(positions[of_appends])))
-            found[segment] = ListChange(np.unique(numbers[~of_appends]), appended)
-        return found
+            changes[segment] = ListChange(np.unique(numbers[~of_appends]), appended)
+        return changes
 
     def frozen(self, segment: Segment, written: Written) -> ListChange:
         cleared = written.cleared.numbers
@@ -283,7 +283,7 @@ class ListColumnTable(ColumnTable):
     # Time to live -----------------------------------------------------------------------------------------------------
 
     def drop_expired(self, expired: Expired) -> None:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
         self.store.keep_elements(lambda elements: unexpired(split_stamps(elements)[1], expired))
 
     def clean(self, segment: Segment, numbers: Numbers, expiry: float, seen: int | None) -> float:
@@ -300,15 +300,15 @@ class ListColumnTable(ColumnTable):
             into = self._written_in(segment)
             appended = [one.where(changed[one.numbers]) for one in into.appended.of(numbers)]
             into.clear(numbers[changed], self.addressing.size)
-            anew = joined([kept, *appended])  # what the epoch appended stays last
-            into.appended.append(Elements(numbers[anew.numbers], anew.values))
-        return earliest(times, ~(old & changed[whole.numbers]))  # a later round looks again at what stays
+            rewritten = joined([kept, *appended])  # what the epoch appended stays last
+            into.appended.append(Elements(numbers[rewritten.numbers], rewritten.values))
+        return earliest(times, ~(old & changed[whole.numbers]))  # a later round checks again what stays
 
 
 def rows_of(
     overlay: Mapping[Any, ListDelta], stored: StoredType, may_hold: Callable[[Any], bool]
 ) -> tuple[Delta, list[Any]]:
-    """Returns what was done to lists by entry, and the values of the rows.
+    """Returns the changes of lists by entry as rows, and the values of the rows.
 
     A list is cleared in the log only if it `may_hold` something there.
     """
@@ -330,9 +330,9 @@ def rows_of(
 
 def some_of(numbers: Numbers, flags: Flags, count: int) -> Flags:
     """Returns which of `count` lists have a flagged element, by the numbers of the elements."""
-    found = np.zeros(count, bool)
-    found[numbers[flags]] = True
-    return found
+    flagged = np.zeros(count, bool)
+    flagged[numbers[flags]] = True
+    return flagged
 
 
 __all__ = ["ListColumnTable", "ListTable", "Written", "rows_of", "some_of"]

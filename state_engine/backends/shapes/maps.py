@@ -1,4 +1,4 @@
-"""Maps by entry."""
+"""The table of maps by entry, and the types of user keys."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -28,11 +28,11 @@ class UserKeys:
 
     Attributes:
         info: As given.
-        conform: Turns a user key into one that finds its entry.
+        conform: Converts a user key to one that finds its entry.
         finished: The class of the user keys that need no `conform`, such as str for strings; None if there is none.
-        spells: Says of such a user key whether an equal one may be spelled differently; None if none may.
-        plain: The class of those that Arrow gives back unchanged; None if there is none.
-        read: Makes Python values of an array.
+        spells: Returns whether an equal of such a user key may have another spelling; None if no key has one.
+        plain: The class of the user keys that Arrow returns unchanged; None if there is none.
+        read: Converts an array to Python values.
         write: The inverse.
     """
 
@@ -47,14 +47,14 @@ class UserKeys:
 
 
 class Asked(NamedTuple):
-    """The entries of maps that the records of a batch ask for, each once.
+    """The entries of maps that the records of a batch access, each once.
 
     Attributes:
-        entries: Of a table by entry: the entry and the user key of each. Of a table by columns: their numbers, by
+        entries: For a table by entry: the entry and the user key of each. For a table by columns: their numbers, by
             segment, ascending in each.
         of_record: The position of each record's entry.
-        last: Of each entry the position of its last record.
-        times: Event time of each record, null where it has none; None where none has one.
+        last: For each entry, the position of its last record.
+        times: Event time of each record, null if it has none; None if no record has one.
     """
 
     entries: list[tuple[Any, Any]] | list[tuple[Segment, Numbers]]
@@ -64,18 +64,18 @@ class Asked(NamedTuple):
 
     @property
     def first(self) -> Numbers:
-        """Of each entry the position of its first record."""
+        """For each entry, the position of its first record."""
         first = np.empty(len(self.last), np.int64)
         first[self.of_record[::-1]] = np.arange(len(self.of_record) - 1, -1, -1)
         return first
 
     def spread(self, values: Any) -> Any:
-        """Returns of each record what its entry has."""
+        """Returns, for each record, the value of its entry."""
         return values.take(indices(self.of_record))
 
     @property
     def latest_times(self) -> Any:
-        """Of each entry the latest event time of its records, null where none has one; None as `times`."""
+        """For each entry, the latest event time of its records, null if none has one; None if `times` is."""
         return None if self.times is None else latest_of(self.of_record, self.times, len(self.last))
 
 
@@ -84,8 +84,8 @@ class MapTable(EntryTable):
 
     Args:
         user_keys: Their user keys.
-        stored: As of `EntryTable`.
-        base: As of `EntryTable`.
+        stored: See `EntryTable`.
+        base: See `EntryTable`.
     """
 
     def __init__(self, user_keys: UserKeys, stored: StoredType, base: Any) -> None:
@@ -133,12 +133,12 @@ class MapTable(EntryTable):
         self.base.merge(deltas)
 
     def drop_expired(self, expired: Expired) -> None:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
         deltas = {}
         for entry, inner in self.base.items():
-            gone = [user_key for user_key, stamped in inner.items() if expired(stamped[1])]
-            if gone:
-                deltas[entry] = MapDelta(entries=dict.fromkeys(gone, DELETED))
+            expired_keys = [user_key for user_key, stamped in inner.items() if expired(stamped[1])]
+            if expired_keys:
+                deltas[entry] = MapDelta(entries=dict.fromkeys(expired_keys, DELETED))
         self.base.merge(deltas)
 
     def clean(self, entries: list[Any], expiry: float, seen: int | None) -> float:
@@ -149,28 +149,28 @@ class MapTable(EntryTable):
                 continue
             written = {} if delta is None else delta.entries
             changes: dict[Any, Any] = {}
-            for user_key, (value, at) in self.base.get(entry, {}).items():
-                if at is None:
+            for user_key, (value, time) in self.base.get(entry, {}).items():
+                if time is None:
                     if seen is not None and user_key not in written:
                         changes[user_key] = (value, seen)
-                elif at <= expiry:
+                elif time <= expiry:
                     if user_key not in written:
                         changes[user_key] = DELETED
-                elif at < oldest:
-                    oldest = at
+                elif time < oldest:
+                    oldest = time
             if changes:
                 self.delta(entry).entries.update(changes)
         return oldest
 
     def delta(self, entry: Any) -> MapDelta:
-        """Returns where to say what becomes of the map of an entry."""
-        found = self.overlay.get(entry)
-        if found is None:
-            found = self.overlay[entry] = MapDelta()
-        return found
+        """Returns the epoch's changes of the map of an entry, to which more can be added."""
+        delta = self.overlay.get(entry)
+        if delta is None:
+            delta = self.overlay[entry] = MapDelta()
+        return delta
 
     def spelled(self, entry: Any, user_key: Any) -> Any:
-        """Returns a user key of several spellings as the log is to have it: an entry keeps its first spelling."""
+        """Returns a user key of several spellings in the spelling for the log: an entry keeps its first spelling."""
         delta = self.overlay.get(entry)
         if delta is not None:
             if delta.entries.get(user_key) is DELETED:
@@ -183,7 +183,7 @@ class MapTable(EntryTable):
     # By columns -------------------------------------------------------------------------------------------------------
 
     def asked(self, keys: Keys, user_keys: Any) -> Asked:
-        """Returns the entries that records ask for.
+        """Returns the entries that records access.
 
         Args:
             keys: Of the records.
@@ -194,17 +194,17 @@ class MapTable(EntryTable):
         codes: Any = distinct.columns[0]
         read = self.user_keys.read(distinct.columns[1])
         self.base.prefetch(entries)
-        asked = [(entries[code], user_key) for code, user_key in zip(codes.to_pylist(), read, strict=True)]
-        return Asked(asked, pairs.codes, pairs.last, keys.times)
+        pairs_of_entries = [(entries[code], user_key) for code, user_key in zip(codes.to_pylist(), read, strict=True)]
+        return Asked(pairs_of_entries, pairs.codes, pairs.last, keys.times)
 
     def get_many(self, asked: Asked) -> Any:
-        """Returns the value of each entry, null where there is none."""
-        found = [self._entry(*one) for one in asked.entries]
-        values = [None if value is MISSING else value for value in found]
+        """Returns the value of each entry, null if it does not exist."""
+        entries = [self._entry(*one) for one in asked.entries]
+        values = [None if value is MISSING else value for value in entries]
         return self.stored.write(values, lambda at: asked.entries[at][0])
 
     def has(self, asked: Asked) -> Flags:
-        """Returns which entries are there."""
+        """Returns which entries exist."""
         return np.fromiter((self._entry(*one) is not MISSING for one in asked.entries), bool, len(asked.entries))
 
     def put_many(self, asked: Asked, values: Any, gone: Flags, changed: Flags | None = None) -> None:
@@ -213,8 +213,8 @@ class MapTable(EntryTable):
         Args:
             asked: The entries.
             values: One for each.
-            gone: Which are removed.
-            changed: To which something is done; None for all.
+            gone: Which entries are removed.
+            changed: Which entries are changed at all; None for all.
         """
         of_each = zip(asked.entries, self.stored.read(values), gone.tolist(), strict=True)
         flags = np.ones(len(gone), bool) if changed is None else changed
@@ -229,7 +229,7 @@ class MapTable(EntryTable):
         """Returns all entries of the distinct keys' maps, map by map, each in the order in which it was put.
 
         Returns:
-            Of each entry the position of its key, its user key, and its value.
+            For each entry, the position of its key, its user key, and its value.
         """
         self.base.prefetch(keys.entries)
         maps = list(map(self.whole, keys.entries))
@@ -243,7 +243,7 @@ class MapTable(EntryTable):
         self.overlay.update((entry, MapDelta(cleared=True)) for entry in keys.entries)
 
     def whole(self, entry: Any) -> dict[Any, Any]:
-        """Returns the map of an entry, in the order in which it was put; nobody else holds it."""
+        """Returns the map of an entry as a new dict, in the order in which it was put."""
         return merged(self.base.get(entry), self.overlay.get(entry))
 
     def _entry(self, entry: Any, user_key: Any) -> Any:
@@ -257,7 +257,7 @@ class MapTable(EntryTable):
 
 
 def merged(stored: Any, delta: MapDelta | None) -> dict[Any, Any]:
-    """Returns a map as a dict of its own: what is stored, None for nothing, and what was done to it since."""
+    """Returns a map as a new dict: what is stored (None for nothing), with its changes since."""
     if delta is None:
         return {} if stored is None else stored.copy()
     done = delta.entries
@@ -269,7 +269,7 @@ def merged(stored: Any, delta: MapDelta | None) -> dict[Any, Any]:
 def rows_of(
     overlay: Mapping[Any, MapDelta], user_keys: UserKeys, stored: StoredType, may_hold: Callable[[Any], bool]
 ) -> tuple[Delta, Iterable[Any], Iterable[Any]]:
-    """Returns what was done to maps by entry, and the user keys and values of the rows.
+    """Returns the changes of maps by entry as rows, and the user keys and values of the rows.
 
     A map is cleared in the log only if it `may_hold` something there.
     """

@@ -1,12 +1,12 @@
-"""Tables: one state of one key-group range, as a store that stands for a manifest and an overlay of one epoch.
+"""Tables: one state of one key-group range, as a store that reflects a manifest and an overlay of one epoch.
 
 Reads go through the overlay to the store, writes go to the overlay. `freeze` turns the overlay into rows of the log and
 keeps it pending. `settle` merges it into the store once the manifest that names those rows is known to be sealed;
 `forget` drops it.
 
-A shape (value, list, map, timers) has two tables: one by entry, of Python values, for functions that take record after
-record, and one by columns, of Arrow arrays, for functions that take batches. Either can be asked in both ways: with an
-entry through `base` and `overlay`, and with the keys of a batch through its methods for columns.
+A shape (value, list, map, timers) has two tables. The table by entry has Python values, for functions that take record
+after record. The table by columns has Arrow arrays, for functions that take batches. Both can be accessed in both ways:
+with an entry through `base` and `overlay`, and with the keys of a batch through the methods for columns.
 """
 
 import math
@@ -25,11 +25,11 @@ from state_engine.backends.stored_type import StoredType
 Expired = Callable[[int | None], bool]
 
 AT_ONCE = 100_000
-"""Entries by columns that a clean-up looks at together."""
+"""Entries by columns that a clean-up checks together."""
 
 
 class Table(ABC):
-    """What the backend asks of every table."""
+    """The methods of every table, which the backend calls."""
 
     @property
     @abstractmethod
@@ -51,11 +51,11 @@ class Table(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Merges what is pending into the store."""
+        """Merges the pending changes into the store."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Drops the overlay and what is pending."""
+        """Drops the overlay and the pending changes."""
 
     @abstractmethod
     def merge(self, delta: Delta) -> None:
@@ -67,7 +67,7 @@ class Table(ABC):
 
 
 class StampedTable(Protocol):
-    """What a time to live asks of the table of a state that has one.
+    """The methods of a table of a state with a time to live.
 
     Attributes:
         oldest: The earliest last access of rows that were merged since a clean-up last began a round; minus infinity if
@@ -81,21 +81,21 @@ class StampedTable(Protocol):
         ...
 
     def begin_round(self) -> None:
-        """Makes all entries of the store unseen by a clean-up."""
+        """Marks all entries of the store as not checked by a clean-up."""
         ...
 
     def clean_next(self, most: int, expiry: float, seen: int | None) -> tuple[int, float]:
-        """Removes what has expired from the next unseen entries, and writes the time of what has none.
+        """Checks the next entries: removes expired values, and sets the last access of values that have none.
 
         What the epoch itself wrote stays as it is.
 
         Args:
-            most: How many entries to look at.
+            most: How many entries to check.
             expiry: What was last accessed then, or earlier, has expired.
-            seen: The last access of what has none; None leaves it as it is.
+            seen: The last access to set; None leaves values without one as they are.
 
         Returns:
-            At how many entries it looked, 0 if none is unseen; and the earliest last access that stays.
+            How many entries it checked, 0 if all were checked before; and the earliest last access that stays.
         """
         ...
 
@@ -105,13 +105,13 @@ class EntryTable(Table):
 
     Args:
         stored: Of the values.
-        base: The store: entry to what it has. It is a dict, or answers like one.
+        base: The store: maps an entry to its content. It is a dict, or can be used like one.
 
     Attributes:
         stored: As given.
         base: As given.
-        overlay: What the epoch did, by entry.
-        oldest: As of `StampedTable`.
+        overlay: Changes of the epoch, by entry.
+        oldest: See `StampedTable`.
     """
 
     def __init__(self, stored: StoredType, base: Any) -> None:
@@ -138,19 +138,19 @@ class EntryTable(Table):
         self.base.drop_group(group)
 
     def _may_hold(self, entry: Any) -> bool:
-        """Says whether the log may have rows of an entry: what came and went within an epoch needs none to remove it.
+        """Returns whether the log may have rows of an entry. What came and went within an epoch needs no removing row.
 
-        Of a state with a time to live, the log may have what the store has dropped already.
+        For a state with a time to live, the log may have what the store has already dropped.
         """
         return self.stored.stamped or self.base.may_hold(entry)
 
     def begin_round(self) -> None:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
         self._unseen = list(self.base)
         self._unseen.reverse()
 
     def clean_next(self, most: int, expiry: float, seen: int | None) -> tuple[int, float]:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
         entries = self._unseen[-most:]
         if not entries:
             return 0, math.inf
@@ -168,16 +168,16 @@ class ColumnTable(Table):
 
     Args:
         stored: Of the values.
-        addressing: Where entries lie.
+        addressing: Numbers the entries.
         store: What the log has, by segment.
 
     Attributes:
         stored: As given.
         addressing: As given.
         store: As given.
-        written: What the epoch did, by segment.
-        overlay: What the epoch did entry by entry, until somebody asks by columns.
-        oldest: As of `StampedTable`.
+        written: Changes of the epoch, by segment.
+        overlay: Changes that the epoch made entry by entry, until the next access by columns.
+        oldest: See `StampedTable`.
     """
 
     def __init__(self, stored: StoredType, addressing: Addressing, store: Any) -> None:
@@ -202,7 +202,7 @@ class ColumnTable(Table):
 
     @property
     def base(self) -> "Contents":
-        """What entries have without `overlay`: the store and `written` together."""
+        """The content of entries without `overlay`: the store and `written` together."""
         return Contents(self)
 
     def parts(self, keys: Keys) -> list[Part]:
@@ -211,30 +211,30 @@ class ColumnTable(Table):
 
     @abstractmethod
     def content(self, entry: Any) -> Any:
-        """Returns what an entry has without what then is in `overlay`; None if it has nothing."""
+        """Returns the content of an entry without what is then still in `overlay`; None if it has none."""
 
     @abstractmethod
     def rows_of_overlay(self) -> Delta:
-        """Returns what the epoch did entry by entry, as rows."""
+        """Returns the changes that the epoch made entry by entry, as rows."""
 
     @abstractmethod
     def changes(self, delta: Delta) -> Mapping[Segment, Any]:
-        """Returns what rows do, by segment."""
+        """Returns the changes that rows make, by segment."""
 
     @abstractmethod
     def write(self, segment: Segment, change: Any) -> None:
-        """Does to a segment, in the overlay, what rows do."""
+        """Applies changes to a segment, in the overlay."""
 
     @abstractmethod
     def frozen(self, segment: Segment, written: Any) -> Any:
-        """Returns what the epoch did to a segment, as the store takes it; without what removes nothing."""
+        """Returns the epoch's changes of a segment, as the store takes them, without those that remove nothing."""
 
     @abstractmethod
     def as_rows(self, changes: Mapping[Segment, Any]) -> Delta:
-        """Returns what is pending as rows of the log."""
+        """Returns the pending changes as rows of the log."""
 
     def join(self) -> None:
-        """Moves what was done entry by entry into the columns."""
+        """Moves the changes that were made entry by entry into the columns."""
         if self.overlay:
             rows = self.rows_of_overlay()
             self.overlay.clear()  # the same dict: states hold it
@@ -262,17 +262,17 @@ class ColumnTable(Table):
         self.store.change(self.changes(delta))
 
     def drop_group(self, group: int) -> None:
-        gone = self.addressing.index.keys.groups == group
-        self.store.drop_group(group, lambda numbers: ~gone[self.addressing.keys_of(numbers)])
+        in_group = self.addressing.index.keys.groups == group
+        self.store.drop_group(group, lambda numbers: ~in_group[self.addressing.keys_of(numbers)])
 
     def numbered_rows(self, ops: Ops, values: Any, numbers: list[Numbers], lengths: list[int], **more: Any) -> Delta:
-        """Returns rows of what is pending.
+        """Returns rows of the pending changes.
 
         Args:
             ops: Of the rows.
             values: Of the rows.
             numbers: Of the rows' entries, in parts.
-            lengths: How many rows each segment that is pending has.
+            lengths: How many rows each pending segment has.
             more: Further columns of the rows.
         """
         every = np.concatenate(numbers)
@@ -293,11 +293,11 @@ class ColumnTable(Table):
     # Time to live -----------------------------------------------------------------------------------------------------
 
     def begin_round(self) -> None:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
         self._unseen = self.store.batches()
 
     def clean_next(self, most: int, expiry: float, seen: int | None) -> tuple[int, float]:
-        """As of `StampedTable`; looks at many entries at once, since a look is laid over all that the epoch wrote."""
+        """See `StampedTable`. Checks many entries at once, since each check goes through all that the epoch wrote."""
         if not self._unseen:
             return 0, math.inf
         segment, numbers = self._unseen.pop()
@@ -308,7 +308,7 @@ class ColumnTable(Table):
         return max(1, min(most, len(numbers))), oldest
 
     def count_written(self, segment: Segment) -> int:
-        """Returns to how many entries of a segment the epoch did something."""
+        """Returns how many entries of a segment the epoch changed."""
         return 0
 
     @abstractmethod
@@ -317,7 +317,7 @@ class ColumnTable(Table):
 
 
 class Contents:
-    """What the entries of a table by columns have, to who asks as if it were a dict.
+    """The content of the entries of a table by columns, which readers use like a dict.
 
     Args:
         table: The table.
@@ -329,12 +329,12 @@ class Contents:
         self._table = table
 
     def get(self, entry: Any, default: Any = None) -> Any:
-        """Returns what an entry has."""
-        found = self._table.content(entry)
-        return default if found is None else found
+        """Returns the content of an entry."""
+        content = self._table.content(entry)
+        return default if content is None else content
 
     def prefetch(self, entries: list[Any]) -> None:
-        """Does nothing: everything is at hand."""
+        """Does nothing: `get` reads what it needs."""
 
 
 __all__ = ["AT_ONCE", "ColumnTable", "Contents", "EntryTable", "Expired", "StampedTable", "Table"]

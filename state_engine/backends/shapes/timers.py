@@ -1,8 +1,8 @@
-"""Timers of one clock: entries (key and namespace) by the time at which they fire, with the earliest time at hand.
+"""Timers of one clock: entries (key and namespace) by the time at which they fire. The earliest time is known.
 
-The log gets what an epoch registers and deletes, as changes of a map state of times per entry, so timers are published,
-restored and rescaled like any other state. Timers of one time fire in the order of their keys' spelling: that does not
-depend on whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
+The log gets what an epoch registers and deletes, as changes of a map state of times per entry. So timers are published,
+restored and rescaled like any other state. Timers of one time fire in the order of their keys' spelling. This order
+does not depend on whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
 """
 
 from abc import abstractmethod
@@ -29,11 +29,11 @@ from state_engine.serialization.convert import reader, writer
 
 _TIME = Types.LONG()
 NEVER = 1 << 63
-"""After all times."""
+"""Later than any timestamp."""
 _STALE = 1000
-"""Times without timers that may wait, beside twice as many as those with timers."""
+"""The index of times is rebuilt when it has more times than twice those with timers, plus this number."""
 _SHARED = 8
-"""Rows of one time are taken together if on average this many share one; fewer are faster one by one."""
+"""Rows of one time are applied together if on average at least this many share it; fewer are faster one by one."""
 
 
 class OfTimer(Protocol):
@@ -43,48 +43,49 @@ class OfTimer(Protocol):
 
 
 class _Changes:
-    """What an epoch did: a timer that came and went, or went and came, is in neither."""
+    """The timers that came and went in an epoch. A timer that came and went, or went and came, is in neither."""
 
     __slots__ = ("came", "rows", "went")
 
     def __init__(self) -> None:
         self.came: Times = {}
         self.went: Times = {}
-        self.rows = 0  # so many more there are, once it is frozen
+        self.rows = 0  # by how many timers the table grows; set once the changes are frozen
 
 
 class TimerTable(Table):
-    """The timers of one clock; it is asked by time. All of them are in memory, whatever the backend.
+    """The timers of one clock, accessed by time. All of them are in memory, with any backend.
 
     Attributes:
-        first: No timer is earlier, and there may be none at it; asked for every record of an ordered input.
+        first: No timer is earlier than this time, and there may be none at it. Read for every record of an ordered
+            input.
     """
 
     first: int
 
     @abstractmethod
     def empty(self) -> None:
-        """Begins anew, without any timer."""
+        """Starts anew, without any timer."""
 
     @abstractmethod
     def registering(self, keys: KeyContext) -> OfTimer:
-        """Returns what adds a timer of the current key: `register` as it is called for each record."""
+        """Returns a function that adds a timer of the current key: `register` as it is called for each record."""
 
     @abstractmethod
     def deleting(self, keys: KeyContext) -> OfTimer:
-        """Returns what removes a timer of the current key: `delete` as it is called for each record."""
+        """Returns a function that removes a timer of the current key: `delete` as it is called for each record."""
 
     @abstractmethod
     def register_all(self, entries: list[Any], time: int) -> None:
-        """Adds timers of one time, each given once, unless they are there."""
+        """Adds timers of one time, each given once, unless they exist."""
 
     @abstractmethod
     def register(self, entry: Any, time: int) -> None:
-        """Adds a timer, unless it is there."""
+        """Adds a timer, unless it exists."""
 
     @abstractmethod
     def delete(self, entry: Any, time: int) -> None:
-        """Removes a timer, if it is there."""
+        """Removes a timer, if it exists."""
 
     @abstractmethod
     def earliest(self) -> int | None:
@@ -92,32 +93,32 @@ class TimerTable(Table):
 
     @abstractmethod
     def due(self, limit: int) -> Iterator[tuple[int, Any]]:
-        """Takes timer after timer, up to a time inclusive, in order of time.
+        """Removes and yields timer after timer, up to a time (inclusive), in order of time.
 
-        Each is gone before it is given out. What is done with it may register and delete others: those count, if their
-        turn has not passed.
+        A timer is removed before it is yielded. Meanwhile the caller may register and delete others: those count, if
+        their turn has not passed.
         """
 
     @abstractmethod
     def all_due(self, limit: int, *, in_turn: bool = True) -> Iterator[tuple[int, list[Any]]]:
-        """As `due`, but takes all timers of a time together; entries come in the same order, or in any."""
+        """Does the same as `due` for all timers of a time together; without `in_turn`, entries come in any order."""
 
     @abstractmethod
     def due_keys(self, limit: int, *, in_turn: bool = True) -> Keys | None:
-        """As `all_due`, as keys whose times are those of the timers; None if no timer is due."""
+        """Does the same as `all_due`, and returns keys with the times of the timers; None if no timer is due."""
 
     @abstractmethod
     def register_keys(self, keys: Keys, times: Numbers) -> None:
-        """Adds timers, unless they are there.
+        """Adds timers, unless they exist.
 
         Args:
-            keys: Any of them several times.
+            keys: Their keys; a key may be given several times.
             times: One for each.
         """
 
     @abstractmethod
     def delete_keys(self, keys: Keys, times: Numbers) -> None:
-        """Removes timers, if they are there; otherwise as `register_keys`."""
+        """Removes timers, if they exist; for the arguments see `register_keys`."""
 
 
 class EntryTimers(TimerTable):
@@ -139,11 +140,11 @@ class EntryTimers(TimerTable):
     def empty(self) -> None:
         self._rows = 0
         self.first = NEVER
-        self._old: Times = {}  # those that were there when the epoch began, without what went since
+        self._old: Times = {}  # timers that existed when the epoch began, without those removed since
         self._changes, self._pending = _Changes(), _Changes()
         self._run: deque[int] = deque()  # times that came in ascending order: nearly all, after an ordered input
-        self._heap: list[int] = []  # the other times; in both some may stand without timers, or twice
-        self._new: list[int] = []  # times that are in neither yet: few of them will stay until somebody asks
+        self._heap: list[int] = []  # the other times; both may have times without timers, or a time twice
+        self._new: list[int] = []  # times that are in neither yet: few of them still matter in `earliest`
 
     @property
     def rows(self) -> int:
@@ -159,8 +160,8 @@ class EntryTimers(TimerTable):
             entry, changes = keys.entry, self._changes
             came = changes.came
             if time in came or time in self._old or time in changes.went or entry is NO_KEY:
-                there = came.get(time)
-                if type(there) is not Tie or entry not in there:
+                existing = came.get(time)
+                if type(existing) is not Tie or entry not in existing:
                     self.register(entry, time)
                 return
             came[time] = entry
@@ -184,14 +185,14 @@ class EntryTimers(TimerTable):
     def register(self, entry: Any, time: int) -> None:
         if entry is NO_KEY:
             raise entry.refused()
-        came, went, there = self._changes.came, self._changes.went, self._old.get(time, MISSING)
+        came, went, existing = self._changes.came, self._changes.went, self._old.get(time, MISSING)
         if time in went:
             self.register_all([entry], time)
             return
-        if there is MISSING:
+        if existing is MISSING:
             if time not in came:
                 self._expect(time)
-        elif there == entry or (type(there) is Tie and entry in there):
+        elif existing == entry or (type(existing) is Tie and entry in existing):
             return
         put(came, time, entry)
 
@@ -201,8 +202,8 @@ class EntryTimers(TimerTable):
             self._expect(time)
         new = without(entries, self._old.get(time, MISSING))
         if time in went:
-            back, new = new, take_all(went, time, new)
-            put_all(self._old, time, without(back, Tie.fromkeys(new)))
+            wanted, new = new, take_all(went, time, new)
+            put_all(self._old, time, without(wanted, Tie.fromkeys(new)))
         put_all(came, time, new)
 
     def delete(self, entry: Any, time: int) -> None:
@@ -216,7 +217,7 @@ class EntryTimers(TimerTable):
         return take(self._old, time, entry) and put(self._changes.went, time, entry)
 
     def earliest(self) -> int | None:
-        if self._pending.came:  # they are in neither of the two below, and nothing comes or goes until they are
+        if self._pending.came:  # they are in neither of the dicts below, and nothing comes or goes until they are
             return self.first
         run, heap, old, came = self._run, self._heap, self._old, self._changes.came
         if self._new:
@@ -246,14 +247,14 @@ class EntryTimers(TimerTable):
         assert not self._pending.came, "it was frozen, and not settled"
         while (time := self.first) <= limit:
             came = self._changes.came
-            there = came.get(time, MISSING)
-            if type(there) is Tie or time in self._old:
+            existing = came.get(time, MISSING)
+            if type(existing) is Tie or time in self._old:
                 for entry in self._at(time):
                     if self._took(entry, time):
                         yield time, entry
-            elif there is not MISSING:
+            elif existing is not MISSING:
                 del came[time]
-                yield time, there
+                yield time, existing
             self.earliest()
 
     def all_due(self, limit: int, *, in_turn: bool = True) -> Iterator[tuple[int, list[Any]]]:
@@ -284,7 +285,7 @@ class EntryTimers(TimerTable):
                 self.delete(entry, time)
 
     def _at(self, time: int, *, in_turn: bool = True) -> list[Any]:
-        """Returns the entries that stand at a time, in the order in which they fire or in any."""
+        """Returns the entries with a timer at a time, in the order in which they fire or in any order."""
         entries = listed(self._old.get(time, MISSING)) + listed(self._changes.came.get(time, MISSING))
         return sorted(entries, key=repr) if in_turn and len(entries) > 1 else entries
 
@@ -301,44 +302,44 @@ class EntryTimers(TimerTable):
     # Epochs -----------------------------------------------------------------------------------------------------------
 
     def freeze(self) -> Delta | None:
-        self.earliest()  # from here to `settle` it is what it is now
+        self.earliest()  # `first` stays as it is now until `settle`
         changes = self._changes
-        came, at = pairs(changes.came)
-        went, until = pairs(changes.went)
+        came, came_times = pairs(changes.came)
+        went, went_times = pairs(changes.went)
         if not came and not went:
             return None
         entries = came + went
-        times = written(self._write_time, at + until, entries.__getitem__)
+        times = written(self._write_time, came_times + went_times, entries.__getitem__)
         self._changes, self._pending = _Changes(), changes
         changes.rows = len(came) - len(went)
-        ops, there = rows_that(len(came), len(went))
-        return Delta(ops, there, times, entries=entries)
+        ops, values = rows_that(len(came), len(went))
+        return Delta(ops, values, times, entries=entries)
 
     def settle(self) -> None:
         changes, old = self._pending, self._old
         self._pending = _Changes()
         self._rows += changes.rows
-        for time, there in changes.came.items():
-            if type(there) is Tie or time in old:
-                put_all(old, time, listed(there))
+        for time, entries in changes.came.items():
+            if type(entries) is Tie or time in old:
+                put_all(old, time, listed(entries))
             else:
-                old[time] = there
+                old[time] = entries
 
     def forget(self) -> None:
         undone = (self._changes, self._pending)
         self._changes, self._pending = _Changes(), _Changes()
         for changes in undone:
-            for time, there in changes.went.items():
-                self._add(listed(there), time)
+            for time, entries in changes.went.items():
+                self._add(listed(entries), time)
 
     def merge(self, delta: Delta) -> None:
-        for op, time, own in _runs(delta.entries, delta.ops, self._read_time(delta.user_keys)):
+        for op, time, entries in _runs(delta.entries, delta.ops, self._read_time(delta.user_keys)):
             if op == Op.PUT:
-                self._rows += len(self._add(own, time))
+                self._rows += len(self._add(entries, time))
             elif op == Op.DELETE:
-                self._remove(own, time)
+                self._remove(entries, time)
             else:
-                self._remove_if(lambda entry, gone=own[0]: entry == gone)  # type: ignore[misc]
+                self._remove_if(lambda entry, gone=entries[0]: entry == gone)  # type: ignore[misc]
 
     def drop_group(self, group: int) -> None:
         self._remove_if(lambda entry: self._codec.group_of(entry) == group)
@@ -353,10 +354,10 @@ class EntryTimers(TimerTable):
 
 
 def rows_that(come: int, go: int) -> "tuple[np.ndarray[Any, Any], Any]":
-    """Returns the ops and the values of rows of timers, of which the first ones come, and the others go."""
+    """Returns the ops and the values of rows of timers: first the rows that add timers, then those that remove some."""
     ops = np.repeat(np.array([Op.PUT, Op.DELETE], np.int8), [come, go])
-    there: Any = pa.array(ops == Op.PUT, mask=ops == Op.DELETE)
-    return ops, there
+    values: Any = pa.array(ops == Op.PUT, mask=ops == Op.DELETE)
+    return ops, values
 
 
 def _together(keys: Keys, times: Numbers) -> Iterator[tuple[list[Any], int]]:
@@ -364,8 +365,8 @@ def _together(keys: Keys, times: Numbers) -> Iterator[tuple[list[Any], int]]:
     pairs = Keys([indices(keys.codes), indices(times)], lambda _: []).distinct
     codes, at_times = (np.asarray(column) for column in pairs.columns)
     entries = keys.entries
-    for time, at in by_number(at_times):
-        yield [entries[code] for code in codes[at].tolist()], time
+    for time, positions in by_number(at_times):
+        yield [entries[code] for code in codes[positions].tolist()], time
 
 
 def _runs(entries: list[Any], ops: "np.ndarray[Any, Any]", times: list[int]) -> Iterator[tuple[int, int, list[Any]]]:

@@ -1,4 +1,4 @@
-"""Values, one for each entry: those of value states, and the accumulators of reducing and aggregating states."""
+"""Tables of values, one for each entry: of value states, and the accumulators of reducing and aggregating states."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,30 +53,30 @@ class ValueTable(EntryTable):
         self.base.merge(values, [entry for entry, value in values.items() if value is None])
 
     def drop_expired(self, expired: Expired) -> None:
-        """As of `StampedTable`."""
-        gone = [entry for entry, stamped in self.base.items() if expired(stamped[1])]
-        self.base.merge(dict.fromkeys(gone), gone)
+        """See `StampedTable`."""
+        expired_entries = [entry for entry, stamped in self.base.items() if expired(stamped[1])]
+        self.base.merge(dict.fromkeys(expired_entries), expired_entries)
 
     def clean(self, entries: list[Any], expiry: float, seen: int | None) -> float:
         overlay, oldest = self.overlay, math.inf
         for entry, stamped in zip(entries, map(self.base.get, entries), strict=True):
             if stamped is None:
                 continue
-            at = stamped[1]
-            if at is None:
+            time = stamped[1]
+            if time is None:
                 if seen is not None and entry not in overlay:
                     overlay[entry] = (stamped[0], seen)
-            elif at <= expiry:
+            elif time <= expiry:
                 if entry not in overlay:
                     overlay[entry] = None
-            elif at < oldest:
-                oldest = at
+            elif time < oldest:
+                oldest = time
         return oldest
 
     # By columns -------------------------------------------------------------------------------------------------------
 
     def get_many(self, keys: Keys) -> Any:
-        """Returns the value of each distinct key, null where there is none."""
+        """Returns the value of each distinct key, null for a key without one."""
         entries, overlay = keys.entries, self.overlay
         self.base.prefetch(entries)
         stored = self.base.get
@@ -89,7 +89,7 @@ class ValueTable(EntryTable):
     held = get_many
 
     def put_many(self, distinct: Keys, values: Any) -> None:
-        """Sets the values of keys, each there once; null removes."""
+        """Sets the values of keys, each given once; null removes."""
         self.overlay.update(zip(distinct.entries, self.stored.read(values), strict=True))
 
 
@@ -99,17 +99,17 @@ class ValueColumnTable(ColumnTable):
     # Reading and writing ----------------------------------------------------------------------------------------------
 
     def get_many(self, keys: Keys) -> Any:
-        """Returns the value of each distinct key, null where there is none."""
+        """Returns the value of each distinct key, null for a key without one."""
         self.join()
         parts = self.parts(keys)
-        found = [self._of(part) for part in parts]
+        values = [self._of(part) for part in parts]
         order = np.concatenate([part.positions for part in parts]) if parts else np.empty(0, np.int64)
-        return pa.concat_arrays([self.stored.nulls(0), *found]).take(indices(back_to(order)))
+        return pa.concat_arrays([self.stored.nulls(0), *values]).take(indices(back_to(order)))
 
     held = get_many
 
     def put_many(self, distinct: Keys, values: Any) -> None:
-        """Sets the values of keys, each there once; null removes."""
+        """Sets the values of keys, each given once; null removes."""
         self.join()
         for segment, positions, numbers in self.parts(distinct):
             self.write(segment, Run(numbers, values.take(indices(positions))))
@@ -123,9 +123,9 @@ class ValueColumnTable(ColumnTable):
         stored = self.stored.nulls(len(part.numbers)) if runs is None else runs.of(part.numbers)
         if written is None:
             return stored
-        over = positions_of(part.numbers, written.numbers)
-        at = np.where(over >= 0, over + len(stored), np.arange(len(stored)))
-        return pa.concat_arrays([stored, written.values]).take(indices(at))
+        written_rows = positions_of(part.numbers, written.numbers)
+        rows = np.where(written_rows >= 0, written_rows + len(stored), np.arange(len(stored)))
+        return pa.concat_arrays([stored, written.values]).take(indices(rows))
 
     def write(self, segment: Segment, change: Run) -> None:
         below = self.written.get(segment)
@@ -174,7 +174,7 @@ class ValueColumnTable(ColumnTable):
     # Time to live -----------------------------------------------------------------------------------------------------
 
     def drop_expired(self, expired: Expired) -> None:
-        """As of `StampedTable`."""
+        """See `StampedTable`."""
 
         def keep(runs: Any) -> None:
             runs.keep(lambda numbers: unexpired(runs.of(numbers, LAST_ACCESS), expired))
@@ -182,8 +182,8 @@ class ValueColumnTable(ColumnTable):
         self.store.alter(keep)
 
     def count_written(self, segment: Segment) -> int:
-        found = self.written.get(segment)
-        return 0 if found is None else len(found.numbers)
+        run = self.written.get(segment)
+        return 0 if run is None else len(run.numbers)
 
     def clean(self, segment: Segment, numbers: Numbers, expiry: float, seen: int | None) -> float:
         self.join()
@@ -192,10 +192,10 @@ class ValueColumnTable(ColumnTable):
             return math.inf
         times = runs.of(numbers, LAST_ACCESS)
         old = at_most(times, expiry)
-        at = np.flatnonzero(self._changed(segment, numbers, old, times, seen))
-        if len(at):
-            values, _ = split_stamps(runs.of(numbers[at]))
-            self.write(segment, Run(numbers[at], stamp_all(without(values, old[at]), seen)))
+        changed = np.flatnonzero(self._changed(segment, numbers, old, times, seen))
+        if len(changed):
+            values, _ = split_stamps(runs.of(numbers[changed]))
+            self.write(segment, Run(numbers[changed], stamp_all(without(values, old[changed]), seen)))
         return earliest(times, ~old)
 
     def _changed(self, segment: Segment, numbers: Numbers, old: Flags, times: Any, seen: int | None) -> Flags:
@@ -209,7 +209,7 @@ class ValueColumnTable(ColumnTable):
 
 
 def _ops_of(values: Any) -> Any:
-    """Returns what rows of values do."""
+    """Returns the ops of rows with these values."""
     ops = np.full(len(values), Op.PUT, dtype=np.int8)
     if values.null_count:
         ops[np.asarray(values.is_null())] = Op.DELETE

@@ -1,1 +1,1 @@
-"""Where sealed state lies in memory: dicts by entry, and runs by columns."""
+"""The stores of sealed state in memory: dicts by entry, and runs by columns."""

@@ -1,6 +1,6 @@
-"""Where states by entry lie in memory: dicts of values, of lists and of maps, as of one manifest.
+"""The stores of states by entry in memory: dicts of values, of lists and of maps, as of one manifest.
 
-They are dicts so that a look-up per record costs what a dict costs. RocksDB's stores have the same methods.
+They are dicts, so that a look-up per record costs no more than that of a dict. RocksDB's stores have the same methods.
 """
 
 from abc import ABC, abstractmethod
@@ -17,21 +17,21 @@ DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
 
 
 class ListDelta(msgspec.Struct, gc=False):
-    """What was done to one list: cleared first or not, and then appended."""
+    """The changes of one list: whether it is cleared first, and what is appended then."""
 
     cleared: bool = False
     appended: list[Any] = []
 
 
 class MapDelta(msgspec.Struct, gc=False):
-    """What was done to one map: cleared first or not, and then entries put or `DELETED`."""
+    """The changes of one map: whether it is cleared first, and the entries that are put or `DELETED` then."""
 
     cleared: bool = False
     entries: dict[Any, Any] = {}
 
 
 class DictStore(dict[Any, Any], ABC):
-    """Entry to what it has.
+    """Maps an entry to its content.
 
     Args:
         codec: Of the keys.
@@ -48,7 +48,7 @@ class DictStore(dict[Any, Any], ABC):
         self.rows = 0
 
     def may_hold(self, entry: Any) -> bool:
-        """Says whether the log may have rows of an entry."""
+        """Returns whether the log may have rows of an entry."""
         return entry in self
 
     def prefetch(self, entries: list[Any]) -> None:
@@ -62,11 +62,11 @@ class DictStore(dict[Any, Any], ABC):
 
     @abstractmethod
     def remove(self, entry: Any) -> None:
-        """Removes an entry, if it is there."""
+        """Removes an entry, if it exists."""
 
 
 class DictValues(DictStore):
-    """Entry to value."""
+    """Maps an entry to its value."""
 
     __slots__ = ()
 
@@ -83,12 +83,12 @@ class DictValues(DictStore):
 
 
 class DictLists(DictStore):
-    """Entry to list."""
+    """Maps an entry to its list."""
 
     __slots__ = ()
 
     def merge(self, deltas: Mapping[Any, ListDelta]) -> None:
-        """Does what was done to lists; takes the lists of the deltas."""
+        """Applies changes of lists; takes over the lists of the deltas."""
         for entry, delta in deltas.items():
             if delta.cleared:
                 self.remove(entry)
@@ -105,12 +105,12 @@ class DictLists(DictStore):
 
 
 class DictMaps(DictStore):
-    """Entry to map."""
+    """Maps an entry to its map."""
 
     __slots__ = ()
 
     def merge(self, deltas: Mapping[Any, MapDelta]) -> None:
-        """Does what was done to maps."""
+        """Applies changes of maps."""
         for entry, delta in deltas.items():
             if delta.cleared:
                 self.remove(entry)
@@ -125,7 +125,7 @@ class DictMaps(DictStore):
             for user_key, value in delta.entries.items():
                 inner.pop(user_key, None)
                 if value is not DELETED:
-                    inner[user_key] = value  # after all others, as a load from the folded log has it
+                    inner[user_key] = value  # after all others, as a load from the folded log orders them
             self.rows += len(inner) - before
             if not inner:
                 del self[entry]
@@ -134,7 +134,7 @@ class DictMaps(DictStore):
         self.rows -= len(self.pop(entry, ()))
 
     def spelling(self, entry: Any, user_key: Any) -> Any:
-        """Returns a user key as the map of an entry spells it; as it is given if the map does not have it."""
+        """Returns a user key as the map of an entry spells it; as given if the map does not have it."""
         return spelling_in(self.get(entry, {}), user_key)
 
 

@@ -1,7 +1,7 @@
-"""Lists as columns: runs of elements, each in the order of the numbers of their lists' entries.
+"""Lists as columns: runs of elements, each run in the order of the numbers of the lists' entries.
 
-What an epoch appends is a run of its own. It is merged with an older run only if that is not much larger, so an epoch
-costs what it appends and clears, however much there is, and a look-up asks few runs.
+What an epoch appends is a run of its own. It is merged with an older run only if that is not much larger. So the cost
+of an epoch depends on what it appends and clears, not on the size of the state, and a look-up searches few runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from state_engine.backends.ascending import Flags, distinct, spans
 LARGER = 2
 """A run has at least this many times the elements of the next newer run."""
 MOST_BYTES = 1 << 30
-"""Runs are not merged to more bytes than this: Arrow's arrays of texts and lists end at 2 GiB."""
+"""Most bytes of a merged run: Arrow's arrays of texts and lists hold at most 2 GiB."""
 
 
 class Elements(NamedTuple):
     """Elements of some lists.
 
     Attributes:
-        numbers: The number of each one's list: of its entry, or its position in a question.
+        numbers: For each element, the number of its list: that of the entry, or the position of the list in a request.
         values: The elements, as an Arrow array; those of one list in their order.
     """
 
@@ -35,7 +35,7 @@ class Elements(NamedTuple):
         return Elements(self.numbers[positions], self.values.take(indices(positions)))
 
     def where(self, kept: Flags) -> "Elements":
-        """Returns some of them."""
+        """Returns the kept ones."""
         return self if kept.all() else self.take(np.flatnonzero(kept))
 
     def sorted(self) -> "Elements":
@@ -46,7 +46,7 @@ class Elements(NamedTuple):
 
 
 class ListChange(NamedTuple):
-    """What an epoch did to the lists of a segment, as the log has it.
+    """The changes that an epoch made to the lists of a segment, as the log has them.
 
     Attributes:
         cleared: The entries whose lists are cleared first, ascending.
@@ -58,7 +58,7 @@ class ListChange(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it did nothing."""
+        """Whether it changes nothing."""
         return not len(self.cleared) and not len(self.appended.numbers)
 
     def numbers(self) -> list[Numbers]:
@@ -71,7 +71,7 @@ class ListChange(NamedTuple):
 
 
 def joined(parts: Sequence[Elements]) -> Elements:
-    """Returns elements in the order of their numbers, of one number in that of the parts."""
+    """Returns elements in the order of their numbers; those of one number in the order of the parts."""
     if len(parts) == 1:
         return parts[0].sorted()
     numbers = np.concatenate([part.numbers for part in parts])
@@ -79,7 +79,7 @@ def joined(parts: Sequence[Elements]) -> Elements:
 
 
 class _Run:
-    """Elements in the order of their entries; of an entry all are live, or none is."""
+    """Elements in the order of their entries; either all elements of an entry are live, or none."""
 
     __slots__ = ("_there", "elements", "size")
 
@@ -100,15 +100,15 @@ class _Run:
 
     def remove(self, wanted: Numbers) -> None:
         first, counts = self.ranges(wanted)
-        gone = spans(first, counts)
-        if len(gone):
+        positions = spans(first, counts)
+        if len(positions):
             if self._there is None:
                 self._there = np.ones(len(self.elements.numbers), bool)
-            self._there[gone] = False
-            self.size -= len(gone)
+            self._there[positions] = False
+            self.size -= len(positions)
 
     def compact(self) -> None:
-        """Drops what is not live."""
+        """Drops the elements that are not live."""
         if self._there is not None:
             self.elements, self._there = self.elements.where(self._there), None
 
@@ -135,20 +135,20 @@ class ListRuns:
 
     def has(self, wanted: Numbers) -> Flags:
         """Returns which entries have elements."""
-        found = np.zeros(len(wanted), bool)
+        flags = np.zeros(len(wanted), bool)
         for run in self._runs:
-            found |= run.ranges(wanted)[1] > 0
-        return found
+            flags |= run.ranges(wanted)[1] > 0
+        return flags
 
     def of(self, wanted: Numbers) -> list[Elements]:
         """Returns the lists of entries, run by run; the elements' numbers are positions in `wanted`."""
-        found = []
+        parts = []
         for run in self._runs:
             first, counts = run.ranges(wanted)
             at = spans(first, counts)
             if len(at):
-                found.append(Elements(np.repeat(np.arange(len(wanted)), counts), run.elements.values.take(indices(at))))
-        return found
+                parts.append(Elements(np.repeat(np.arange(len(wanted)), counts), run.elements.values.take(indices(at))))
+        return parts
 
     def change(self, change: ListChange) -> None:
         """Clears lists, and then appends to lists."""

@@ -1,6 +1,6 @@
-"""Maps as columns: entries of maps in the order of their numbers; a number stands for a key and a user key.
+"""Maps as columns: entries of maps in the order of their numbers; a number identifies a key and a user key.
 
-The upper half of a number is the key's, the lower half the user key's, so the entries of a map lie together.
+The upper half of a number is the key's, the lower half the user key's. So the entries of a map are next to each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ from state_engine.serialization.column import Column
 
 _BITS = 32
 _VALUE = 0
-"""Where values stand in the structs of `MapRuns`."""
+"""Index of the values in the structs of `MapRuns`."""
 
 
 class _UserKeyCodec(KeyCodec):
-    """User keys between Python and a column. They lie where their keys lie, so their key groups do not matter."""
+    """Converts user keys between Python and a column; without key groups, as they are stored with their keys."""
 
     def __init__(self, ddl: str) -> None:
         super().__init__([Column(name="user_key", type=ddl)], 1)
@@ -38,7 +38,7 @@ class EntryNumbers:
         ddl: Type of the user keys.
 
     Attributes:
-        user_keys: The numbers of these.
+        user_keys: The numbers of the user keys.
     """
 
     def __init__(self, ddl: str) -> None:
@@ -57,11 +57,11 @@ class EntryNumbers:
         """Forgets user keys that no entry has any more, if there may be many.
 
         Args:
-            used: The numbers of all entries. It is walked only if user keys may be dropped.
+            used: The numbers of all entries. Iterated only if user keys may be dropped.
             rows: How many entries there are.
 
         Returns:
-            What makes new numbers of old ones, in the same order; None if no number changes.
+            A function from old to new numbers, which keeps their order; None if no number changes.
         """
         new = self.user_keys.drop_unused(map(_user_keys_of, used), rows)
         if new is None:
@@ -79,17 +79,17 @@ def _user_keys_of(numbers: Numbers) -> Numbers:
 
 
 def with_keys(new: Callable[[Numbers], Numbers]) -> Callable[[Numbers], Numbers]:
-    """Returns what makes new numbers of entries, of what makes those of their keys, in the same order."""
+    """Returns a function from old to new numbers of entries, given that of their keys; it keeps the order."""
     return lambda numbers: (new(keys_of(numbers)) << _BITS) | _user_keys_of(numbers)
 
 
 class Entries(NamedTuple):
-    """What was done to entries.
+    """Changes of entries.
 
     Attributes:
         numbers: Of the entries, ascending.
-        values: What was put, as an Arrow array; null where nothing was.
-        places: Of each its place among everything that was ever put: it orders the entries of a map.
+        values: What was put, as an Arrow array; null where nothing was put.
+        places: For each entry, its place among everything that was ever put: it orders the entries of a map.
         gone: Whether the entry was removed.
     """
 
@@ -99,11 +99,11 @@ class Entries(NamedTuple):
     gone: Flags
 
     def under(self, other: "Entries") -> "Entries":
-        """Returns both; where both have an entry, the other's value, in the place that it had before."""
+        """Returns both; for an entry in both, the other's value, in the place that the entry had before."""
         numbers, rows = laid_over(self.numbers, other.numbers)
         places = other.places
-        at = positions_of(other.numbers, self.numbers)
-        places = np.where(at >= 0, self.places[at], places) if len(self.places) else places
+        positions = positions_of(other.numbers, self.numbers)
+        places = np.where(positions >= 0, self.places[positions], places) if len(self.places) else places
         return Entries(
             numbers,
             pa.concat_arrays([self.values, other.values]).take(indices(rows)),
@@ -112,7 +112,7 @@ class Entries(NamedTuple):
         )
 
     def where(self, kept: Flags) -> "Entries":
-        """Returns some of them."""
+        """Returns the kept ones."""
         return Entries(self.numbers[kept], self.values.filter(pa.array(kept)), self.places[kept], self.gone[kept])
 
     def renumbered(self, new: Callable[[Numbers], Numbers]) -> "Entries":
@@ -121,14 +121,14 @@ class Entries(NamedTuple):
 
 
 class MapChange(NamedTuple):
-    """What an epoch did to the maps of a segment: keys whose maps it cleared first, ascending, and entries."""
+    """The changes of an epoch to the maps of a segment: the keys of maps cleared first, ascending, and the entries."""
 
     cleared: Numbers
     entries: Entries
 
     @property
     def is_empty(self) -> bool:
-        """Whether it did nothing."""
+        """Whether it changes nothing."""
         return not len(self.cleared) and not len(self.entries.numbers)
 
 
@@ -154,19 +154,19 @@ class MapRuns:
         return self._runs.rows
 
     def of(self, numbers: Numbers) -> Any:
-        """Returns the values of entries, ascending and each given once; null where there is none."""
+        """Returns the values of entries, given ascending and each once; null for an entry without one."""
         return self._runs.of(numbers, _VALUE)
 
     def has(self, numbers: Numbers) -> Flags:
-        """Returns which entries are there, as `of`."""
+        """Returns which entries exist; they are given as for `of`."""
         return self._runs.has(numbers)
 
     def has_any(self, keys: Numbers) -> Flags:
         """Returns which keys have entries."""
-        found = np.zeros(len(keys), bool)
-        known = np.flatnonzero(keys < len(self._counts))
-        found[known] = self._counts[keys[known]] > 0
-        return found
+        flags = np.zeros(len(keys), bool)
+        in_range = np.flatnonzero(keys < len(self._counts))
+        flags[in_range] = self._counts[keys[in_range]] > 0
+        return flags
 
     def entries(self, keys: Numbers) -> Entries:
         """Returns all entries of some keys, given in ascending order."""
@@ -179,11 +179,11 @@ class MapRuns:
         return numbers[self.has(numbers)]
 
     def change(self, change: MapChange) -> None:
-        """Clears maps, and then does what was done to entries."""
+        """Clears maps, and then applies the changes of entries."""
         cleared, entries = change
-        gone = self._numbers_of(cleared[self.has_any(cleared)])
-        if len(gone):
-            self._put(Run(gone, pa.nulls(len(gone), pa.struct(self._fields))))
+        removed = self._numbers_of(cleared[self.has_any(cleared)])
+        if len(removed):
+            self._put(Run(removed, pa.nulls(len(removed), pa.struct(self._fields))))
         if len(entries.numbers):
             columns = [entries.values, pa.array(entries.places)]
             mask = pa.array(entries.gone) if entries.gone.any() else None
@@ -220,12 +220,12 @@ class MapRuns:
     def _put(self, run: Run) -> None:
         more = np.asarray(run.values.is_valid()).astype(np.int64) - self.has(run.numbers)
         self._runs.change(run)
-        at = np.flatnonzero(more)
-        if len(at):
-            self._count(keys_of(run.numbers[at]), more[at])
+        positions = np.flatnonzero(more)
+        if len(positions):
+            self._count(keys_of(run.numbers[positions]), more[positions])
 
     def _count(self, keys: Numbers, more: Numbers) -> None:
-        """Adds to the counts of entries of keys, which ascend and may come several times."""
+        """Adds to the counts of the entries of keys. The keys ascend, and may be given several times."""
         each = distinct(keys)
         if len(self._counts) <= each[-1]:
             before, self._counts = self._counts, np.zeros(2 * int(each[-1]) + 1, np.int64)

@@ -12,7 +12,7 @@ from state_engine.backends.stores.list_runs import Elements
 
 
 class Segments:
-    """Runs (`ValueRuns`, `ListRuns`, `MapRuns`) by segment. To drop a window is to drop its runs.
+    """Runs (`ValueRuns`, `ListRuns`, `MapRuns`) by segment. Dropping a window means dropping its runs.
 
     Args:
         make: Makes the runs of a new segment.
@@ -34,18 +34,18 @@ class Segments:
         return self._runs.get(segment)
 
     def may_hold(self, segment: Segment, numbers: Numbers) -> Flags:
-        """Returns which entries have something."""
+        """Returns which entries have content."""
         runs = self._runs.get(segment)
-        found: Flags = np.zeros(len(numbers), bool) if runs is None else runs.has(numbers)
-        return found
+        flags: Flags = np.zeros(len(numbers), bool) if runs is None else runs.has(numbers)
+        return flags
 
     @property
     def keys(self) -> int:
-        """How many entries have something."""
+        """How many entries have content."""
         return sum(runs.keys for runs in self._runs.values())
 
     def change(self, changes: Mapping[Segment, Any]) -> None:
-        """Does to segments what an epoch did."""
+        """Applies the changes of an epoch to segments."""
         for segment, change in changes.items():
             runs = self._runs.get(segment)
             if runs is None:
@@ -55,7 +55,7 @@ class Segments:
             self._count(segment, before)
 
     def alter(self, alter: Callable[[Any], None]) -> None:
-        """Does something to the runs of each segment; a segment that holds nothing then is gone."""
+        """Applies a function to the runs of each segment; drops a segment that is empty afterwards."""
         for segment, runs in list(self._runs.items()):
             before = runs.rows
             alter(runs)
@@ -65,7 +65,7 @@ class Segments:
         """Removes a key group.
 
         Args:
-            group: Of no use here.
+            group: Not used here.
             kept: Flags the numbers of the entries of other key groups.
         """
         self.alter(lambda runs: runs.keep(kept))
@@ -87,7 +87,7 @@ class Segments:
             runs.renumber(new)
 
     def batches(self) -> list[tuple[Segment, Numbers]]:
-        """Returns all entries that have something now, by segment."""
+        """Returns all entries that have content now, by segment."""
         return [(segment, part) for segment, runs in self._runs.items() for part in each_once(runs.parts)]
 
     # Lists ------------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Segments:
         return (self.may_hold(part.segment, part.numbers) for part in parts)
 
     def elements(self, parts: Sequence[Part]) -> Iterator[Elements]:
-        """Yields the elements of lists; their numbers are the positions that the parts give."""
+        """Yields the elements of lists; their numbers are the `positions` of the parts."""
         for segment, positions, numbers in parts:
             runs = self._runs.get(segment)
             for elements in () if runs is None else runs.of(numbers):

@@ -1,7 +1,7 @@
-"""Timers as columns: runs in the order of their times, which an epoch may add to and take from.
+"""Timers as columns: runs in the order of their times. An epoch may add timers to them and remove some.
 
-A timer lies in at most one run. What an epoch registers is a run of its own. It is merged with an older run only if
-that is not much larger, so an epoch costs what it registers and deletes, however many timers wait.
+A timer is in at most one run. What an epoch registers is a run of its own. It is merged with an older run only if that
+is not much larger. So the cost of an epoch depends on what it registers and deletes, not on how many timers wait.
 """
 
 from itertools import pairwise
@@ -70,7 +70,7 @@ class _Run:
         there: Which of them are live.
         before: Which of them were live when the epoch began.
         young: Whether the epoch made the run.
-        first: Before this position none is live.
+        first: No timer before this position is live.
         size: How many are live.
     """
 
@@ -85,7 +85,7 @@ class _Run:
         return len(self.there)
 
     def positions_of(self, timers: Timers) -> Numbers:
-        """Returns where timers, which are in order, stand; -1 where they do not."""
+        """Returns the positions of timers, which are given in order; -1 for a timer that is not in the run."""
         times, places = self.timers
         if not (len(times) and len(timers.times)) or timers.times[-1] < times[0] or timers.times[0] > times[-1]:
             return np.full(len(timers.times), -1)
@@ -95,28 +95,28 @@ class _Run:
         low = np.searchsorted(times, timers.times, "left")
         end = high = np.searchsorted(times, timers.times, "right")
         high = high.copy()
-        while len(left := np.flatnonzero(low < high)):  # a search by place among those of one time
-            middle = (low[left] + high[left]) >> 1
-            less = places[middle] < timers.places[left]
-            low[left[less]] = middle[less] + 1
-            high[left[~less]] = middle[~less]
-        found = np.flatnonzero(low < end)
-        found = found[places[low[found]] == timers.places[found]]
-        at = np.full(len(low), -1)
-        at[found] = low[found]
-        return at
+        while len(searched := np.flatnonzero(low < high)):  # a search by place among those of one time
+            middle = (low[searched] + high[searched]) >> 1
+            less = places[middle] < timers.places[searched]
+            low[searched[less]] = middle[less] + 1
+            high[searched[~less]] = middle[~less]
+        hits = np.flatnonzero(low < end)
+        hits = hits[places[low[hits]] == timers.places[hits]]
+        positions = np.full(len(low), -1)
+        positions[hits] = low[hits]
+        return positions
 
     def _positions_by_time(self, timers: Timers, starts: Numbers) -> Numbers:
-        """As `positions_of`, of timers of few times; of each the first one stands at a start."""
-        found = []
+        """Does the same as `positions_of`, for few times; `starts` has the position of the first timer of each."""
+        parts = []
         for start, end in pairwise([*starts.tolist(), len(timers.times)]):
             first, last = (int(np.searchsorted(self.timers.times, timers.times[start], side)) for side in SIDES)
-            at = positions_of(timers.places[start:end], self.timers.places[first:last])
-            found.append(np.where(at >= 0, at + first, -1))
-        return np.concatenate(found)
+            positions = positions_of(timers.places[start:end], self.timers.places[first:last])
+            parts.append(np.where(positions >= 0, positions + first, -1))
+        return np.concatenate(parts)
 
     def set(self, positions: Numbers, *, there: bool) -> None:
-        """Says of timers, each given once, whether they are there."""
+        """Marks timers, each given once, as live or not."""
         positions = positions[self.there[positions] != there]
         if not len(positions):
             return
@@ -128,20 +128,20 @@ class _Run:
             self.first = min(self.first, int(positions.min()))
 
     def earliest(self) -> int | None:
-        """Returns the time of the first timer that is there."""
+        """Returns the time of the first live timer."""
         ahead = self.there[self.first :]
-        at = int(ahead.argmax()) if len(ahead) else 0
-        self.first += at if len(ahead) and ahead[at] else len(ahead)
+        offset = int(ahead.argmax()) if len(ahead) else 0
+        self.first += offset if len(ahead) and ahead[offset] else len(ahead)
         return int(self.timers.times[self.first]) if self.first < len(self) else None
 
     def due(self, limit: int) -> Numbers:
-        """Returns the positions of the timers that are there, up to a time inclusive."""
+        """Returns the positions of the live timers, up to a time (inclusive)."""
         end = int(np.searchsorted(self.timers.times, limit, "right"))
         return self.first + np.flatnonzero(self.there[self.first : end])
 
     @property
     def touched(self) -> Numbers:
-        """The positions of the timers that the epoch did something to."""
+        """The positions of the timers that the epoch changed."""
         if self.young:
             return np.arange(len(self))
         if len(self._touched) == 1:
@@ -149,7 +149,7 @@ class _Run:
         return distinct(np.sort(np.concatenate([np.empty(0, np.int64), *self._touched])))
 
     def end(self, *, sealed: bool) -> None:
-        """Ends an epoch, which counts if it was sealed."""
+        """Ends an epoch; its changes count only if it was sealed."""
         touched = self.touched
         if sealed:
             self.before[touched] = self.there[touched]
@@ -163,7 +163,7 @@ class TimerRuns:
     """All timers of a table.
 
     Attributes:
-        rows: How many there were when the epoch began.
+        rows: How many timers there were when the epoch began.
     """
 
     def __init__(self) -> None:
@@ -171,37 +171,37 @@ class TimerRuns:
         self._runs: list[_Run] = []  # from the oldest to the newest
 
     def add(self, timers: Timers) -> None:
-        """Adds timers, unless they are there."""
-        left = self._set(timers.sorted(), there=True)
-        if len(left.times):
-            count = len(left.times)
-            self._append(_Run(left, np.ones(count, bool), np.zeros(count, bool), young=True))
+        """Adds timers, unless they exist."""
+        new = self._set(timers.sorted(), there=True)
+        if len(new.times):
+            count = len(new.times)
+            self._append(_Run(new, np.ones(count, bool), np.zeros(count, bool), young=True))
 
     def remove(self, timers: Timers) -> None:
-        """Removes timers, if they are there."""
+        """Removes timers, if they exist."""
         self._set(timers.sorted(), there=False)
 
     def has(self, timers: Timers) -> Flags:
-        """Returns which timers are there."""
-        found = np.zeros(len(timers.times), bool)
+        """Returns which timers exist."""
+        flags = np.zeros(len(timers.times), bool)
         order, _ = timers.ordered()
         for run in self._runs:
-            at = run.positions_of(timers.take(order))
-            known = np.flatnonzero(at >= 0)
-            found[order[known]] = run.there[at[known]]
-        return found
+            positions = run.positions_of(timers.take(order))
+            hits = np.flatnonzero(positions >= 0)
+            flags[order[hits]] = run.there[positions[hits]]
+        return flags
 
     def earliest(self) -> int | None:
         """Returns the time of the earliest timer."""
         return min((time for run in self._runs if (time := run.earliest()) is not None), default=None)
 
     def due(self, limit: int) -> Timers:
-        """Takes all timers up to a time inclusive, in no order."""
+        """Removes and returns all timers up to a time (inclusive), in no order."""
         taken = []
         for run in self._runs:
-            at = run.due(limit)
-            taken.append(run.timers.take(at))
-            run.set(at, there=False)
+            positions = run.due(limit)
+            taken.append(run.timers.take(positions))
+            run.set(positions, there=False)
         return joined([NO_TIMERS, *taken])
 
     def at(self, time: int) -> Timers:
@@ -217,13 +217,13 @@ class TimerRuns:
         came, went = [NO_TIMERS], [NO_TIMERS]
         for run in self._runs:
             touched = run.touched
-            there, before = run.there[touched], run.before[touched]
-            came.append(run.timers.take(touched[there & ~before]))
-            went.append(run.timers.take(touched[before & ~there]))
+            live, before = run.there[touched], run.before[touched]
+            came.append(run.timers.take(touched[live & ~before]))
+            went.append(run.timers.take(touched[before & ~live]))
         return joined(came), joined(went)
 
     def end(self, *, sealed: bool) -> None:
-        """Ends an epoch: what it did counts from now on if it was sealed, or was never done."""
+        """Ends an epoch: if it was sealed, its changes count from now on; otherwise they are undone."""
         for run in self._runs:
             run.end(sealed=sealed)
         self.rows = sum(run.size for run in self._runs)
@@ -233,7 +233,7 @@ class TimerRuns:
                 self._append(run if 2 * run.size >= len(run) else _only(run, run.there))
 
     def keep(self, kept: Flags) -> None:
-        """Keeps the timers of which, in the order of `places`, `kept` says so; between epochs."""
+        """Keeps the timers that `kept` flags, in the order of `places`; called between epochs."""
         start = 0
         for run in self._runs:
             run.set(np.flatnonzero(~kept[start : start + len(run)]), there=False)
@@ -242,45 +242,45 @@ class TimerRuns:
 
     @property
     def places(self) -> Numbers:
-        """The places of all timers that are there, and of some that were."""
+        """The places of all timers that exist, and of some that existed before."""
         return np.concatenate([np.empty(0, np.int64), *(run.timers.places for run in self._runs)])
 
     def renumber(self, places: Numbers) -> None:
-        """Puts other places, as `places` gives them, in the same order."""
+        """Replaces the places by others, given in the same order."""
         start = 0
         for run in self._runs:
             run.timers = Timers(run.timers.times, places[start : start + len(run)])
             start += len(run)
 
     def _set(self, timers: Timers, *, there: bool) -> Timers:
-        """Says of timers whether they are there; returns those that are in no run."""
+        """Marks timers as live or not; returns those that are in no run."""
         for run in self._runs:
             if not len(timers.times):
                 break
-            at = run.positions_of(timers)
-            run.set(at[at >= 0], there=there)
-            timers = timers.take(np.flatnonzero(at < 0))
+            positions = run.positions_of(timers)
+            run.set(positions[positions >= 0], there=there)
+            timers = timers.take(np.flatnonzero(positions < 0))
         return timers
 
     def _append(self, run: _Run) -> None:
-        """Adds a run behind those that are much larger; joins it with others. Only runs of one age are joined."""
+        """Adds a run after those that are much larger; joins it with the others. Only runs of one age are joined."""
         while self._runs and self._runs[-1].young == run.young and len(self._runs[-1]) < LARGER * len(run):
             run = _merged(self._runs.pop(), run)
         self._runs.append(run)
 
 
 def _only(run: _Run, kept: Flags) -> _Run:
-    at = np.flatnonzero(kept)
-    return _Run(run.timers.take(at), run.there[at], run.before[at], young=run.young)
+    positions = np.flatnonzero(kept)
+    return _Run(run.timers.take(positions), run.there[positions], run.before[positions], young=run.young)
 
 
 def _merged(one: _Run, other: _Run) -> _Run:
-    """Returns two runs as one, without what is in neither any more; of an epoch that is over, or of one alone."""
+    """Returns two runs as one, without dead timers. Both runs are of ended epochs, or both of one epoch."""
     one, other = _only(one, one.there), _only(other, other.there)
     timers = joined([one.timers, other.timers])
     order, _ = timers.ordered()
-    there, before = (np.concatenate(pair)[order] for pair in ((one.there, other.there), (one.before, other.before)))
-    return _Run(timers.take(order), there, before, young=one.young)
+    live, before = (np.concatenate(pair)[order] for pair in ((one.there, other.there), (one.before, other.before)))
+    return _Run(timers.take(order), live, before, young=one.young)
 
 
 __all__ = ["NO_TIMERS", "TimerRuns", "Timers", "joined"]

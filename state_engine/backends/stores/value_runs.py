@@ -1,7 +1,7 @@
 """Values of entries as columns: runs, each in the order of the entries' numbers; the newest run of an entry counts.
 
-What an epoch puts is a run of its own. It is merged with an older run only if that is not much larger, so an epoch
-costs what it puts, however much there is, and a look-up asks few runs.
+What an epoch puts is a run of its own. It is merged with an older run only if that is not much larger. So the cost of
+an epoch depends on what it puts, not on the size of the state, and a look-up searches few runs.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from state_engine.backends.ascending import Flags, laid_over, positions_of, span
 from state_engine.backends.stores.list_runs import LARGER, MOST_BYTES
 
 _LET_GO, _FEW = 3, 1000
-"""All runs together hold at most this many times the live values, and a few: the rest is dropped."""
+"""All runs together hold at most this many times the live values, and a few: other values are dropped."""
 
 
 class Run(NamedTuple):
-    """Values of some entries; null says that there is none.
+    """Values of some entries; null means no value.
 
     Attributes:
         numbers: Of the entries, ascending.
@@ -35,19 +35,19 @@ class Run(NamedTuple):
         return not len(self.numbers)
 
     def under(self, other: "Run") -> "Run":
-        """Returns both; of an entry that both have, the other one's value."""
+        """Returns both; for an entry in both, the other one's value."""
         numbers, rows = laid_over(self.numbers, other.numbers)
         if len(numbers) == len(other.numbers):
             return other
         return Run(numbers, pa.concat_arrays([self.values, other.values]).take(indices(rows)))
 
     def where(self, kept: Flags) -> "Run":
-        """Returns what some of the entries have."""
+        """Returns the kept entries with their values."""
         at = np.flatnonzero(kept)
         return self if len(at) == len(self.numbers) else Run(self.numbers[at], self.values.take(indices(at)))
 
     def valid(self) -> "Run":
-        """Returns those that have a value."""
+        """Returns the entries that have a value."""
         return self.where(np.asarray(self.values.is_valid())) if self.values.null_count else self
 
 
@@ -67,37 +67,37 @@ class ValueRuns:
         self._runs: list[Run] = []  # from the oldest, which has no nulls, to the newest
 
     def of(self, wanted: Numbers, field: int | None = None) -> Any:
-        """Returns the values of entries, null where there is none.
+        """Returns the values of entries, null for an entry without one.
 
         Args:
             wanted: Ascending numbers, each once.
-            field: The field of structs to return alone; None for whole values.
+            field: The only field of structs to return; None for whole values.
         """
         if len(self._runs) == 1:
             [run] = self._runs
-            at, values = positions_of(wanted, run.numbers), _part(run.values, field)
-            if len(at) == len(run.numbers) and (at >= 0).all():
+            rows, values = positions_of(wanted, run.numbers), _part(run.values, field)
+            if len(rows) == len(run.numbers) and (rows >= 0).all():
                 return values
-            return values.take(pa.array(at, mask=at < 0))
-        found, at, count = [], np.full(len(wanted), -1), 0
+            return values.take(pa.array(rows, mask=rows < 0))
+        parts, rows, count = [], np.full(len(wanted), -1), 0
         for positions, within, run in self._found(wanted):
-            at[positions] = np.arange(len(positions)) + count
+            rows[positions] = np.arange(len(positions)) + count
             count += len(positions)
-            found.append(_part(run.values, field).take(indices(within)))
-        if not found:
+            parts.append(_part(run.values, field).take(indices(within)))
+        if not parts:
             return pa.nulls(len(wanted), self._type if field is None else self._type.field(field).type)
-        values = found[0] if len(found) == 1 else pa.concat_arrays(found)
-        if count == len(wanted) and np.array_equal(at, np.arange(count)):
+        values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        if count == len(wanted) and np.array_equal(rows, np.arange(count)):
             return values
-        return values.take(pa.array(at, mask=at < 0))
+        return values.take(pa.array(rows, mask=rows < 0))
 
     def has(self, wanted: Numbers) -> Flags:
         """Returns which entries have a value."""
-        found = np.zeros(len(wanted), bool)
+        flags = np.zeros(len(wanted), bool)
         for positions, within, run in self._found(wanted):
             nulls = run.values.null_count
-            found[positions] = np.asarray(run.values.take(indices(within)).is_valid()) if nulls else True
-        return found
+            flags[positions] = np.asarray(run.values.take(indices(within)).is_valid()) if nulls else True
+        return flags
 
     @property
     def keys(self) -> int:
@@ -126,13 +126,13 @@ class ValueRuns:
 
         Args:
             first: Where each range begins; these ascend.
-            end: Where it ends, after its last number.
+            end: Where each range ends, after its last number.
         """
-        found = []
+        parts = []
         for run in self._runs:
-            at = np.searchsorted(run.numbers, first)
-            found.append(run.numbers[spans(at, np.searchsorted(run.numbers, end) - at)])
-        return found[0] if len(found) == 1 else np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+            starts = np.searchsorted(run.numbers, first)
+            parts.append(run.numbers[spans(starts, np.searchsorted(run.numbers, end) - starts)])
+        return parts[0] if len(parts) == 1 else np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
 
     def renumber(self, new: Callable[[Numbers], Numbers]) -> None:
         """Gives each entry another number, in the same order."""
@@ -149,7 +149,7 @@ class ValueRuns:
         return [run.numbers for run in self._runs]
 
     def _compact(self) -> None:
-        """Drops what newer runs replace, if the runs are too large to become one."""
+        """Drops the values that newer runs replace, for runs that are too large to become one."""
         kept: list[Run] = []
         newer = np.empty(0, np.int64)
         for run in reversed(self._runs):
@@ -158,7 +158,7 @@ class ValueRuns:
         self._runs = [run for run in reversed(kept) if len(run.numbers)]
 
     def _merge(self) -> None:
-        """Makes one run of all runs, unless they are too large."""
+        """Merges all runs into one, unless they are too large."""
         if self._runs and _fit(self._runs):
             newest = self._runs.pop()
             self._replace([self._merged_with(newest).valid()])
@@ -178,17 +178,17 @@ class ValueRuns:
         return run
 
     def _found(self, wanted: Numbers) -> "list[tuple[Numbers, Numbers, Run]]":
-        """Returns, for each run, the positions of wanted entries that no newer run has, and where it has them."""
-        found, left = [], np.arange(len(wanted))
+        """Returns, for each run, the positions of wanted entries that no newer run has, and their positions in it."""
+        parts, remaining = [], np.arange(len(wanted))
         for run in reversed(self._runs):
-            at = positions_of(wanted[left], run.numbers)
-            there = at >= 0
-            if there.any():
-                found.append((left[there], at[there], run))
-                left = left[~there]
-            if not len(left):
+            rows = positions_of(wanted[remaining], run.numbers)
+            hits = rows >= 0
+            if hits.any():
+                parts.append((remaining[hits], rows[hits], run))
+                remaining = remaining[~hits]
+            if not len(remaining):
                 break
-        return found
+        return parts
 
 
 def _part(values: Any, field: int | None) -> Any:

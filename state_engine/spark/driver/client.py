@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -25,13 +25,13 @@ from state_engine.epoch.held_clock import HeldClock
 from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Manifest, Pin
-from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
+from state_engine.log.records import Manifest
+from state_engine.log.savepoints import Savepoint
 from state_engine.runtime.lifecycle import is_listener
-from state_engine.savepoint import KeyGroupRestore, SavepointKind, trigger_savepoint
+from state_engine.savepoint import KeyGroupRestore, SavepointKind, SavepointRequest, take_savepoint
 from state_engine.savepoint.group_restore import GroupRestorer
 from state_engine.savepoint.selection import Groups, selection_of
-from state_engine.savepoint.stop import SavepointRequest, stop_with_savepoint
+from state_engine.savepoint.stop import stop_with_savepoint
 from state_engine.spark.driver.checkpoint_future import CheckpointFuture
 from state_engine.spark.driver.clock_notices import tell_of_step
 from state_engine.spark.driver.ending import discard_checkpoints, log_no_stops, refuse_batch, try_to_discard_checkpoints
@@ -536,14 +536,6 @@ class JobClient:
             return restorer.plan(self._driver.head)
         return restored_between_epochs(restorer, self._driver, self._record)
 
-    @overload
-    def trigger_savepoint(
-        self, label: str = "", note: str = "", *, kind: Literal["native"] = "native", directory: str | None = None
-    ) -> Pin: ...
-    @overload
-    def trigger_savepoint(
-        self, label: str = "", note: str = "", *, kind: Literal["canonical"], directory: str | None = None
-    ) -> CanonicalSavepoint: ...
     def trigger_savepoint(
         self, label: str = "", note: str = "", *, kind: SavepointKind = "native", directory: str | None = None
     ) -> Savepoint:
@@ -553,17 +545,10 @@ class JobClient:
         moved, while this thread waits; a Spark job writes states of ten million rows and more (`SparkWriter`).
         Arguments and errors are those of `state_engine.savepoint.trigger_savepoint`.
         """
-        return trigger_savepoint(
-            self._job.root,
-            self._job.name,
-            kind=kind,
-            directory=directory,
-            label=label,
-            note=note,
-            writer=SparkWriter(self._job.session),
-        )
+        request = SavepointRequest(kind, directory, label, note)
+        return take_savepoint(self._job.root, self._job.name, request, writer=SparkWriter(self._job.session))
 
-    def stop_with_savepoint(self, wanted: SavepointRequest | None = None, *, drain: bool = False) -> Savepoint:
+    def stop_with_savepoint(self, request: SavepointRequest | None = None, *, drain: bool = False) -> Savepoint:
         """Stops with a savepoint of the last epoch, by default a native one. If it cannot be taken, the job runs on.
 
         With a drain, a second savepoint is taken before the drain, labelled `before drain`: the one to go on from.
@@ -571,10 +556,9 @@ class JobClient:
         """
 
         def take(one: SavepointRequest) -> Savepoint:
-            savepoint: Savepoint = trigger_savepoint(self._job.root, self._job.name, **one.arguments("user"))
-            return savepoint
+            return take_savepoint(self._job.root, self._job.name, one)
 
-        return stop_with_savepoint(self.stop, take, wanted or SavepointRequest(), drain=drain)
+        return stop_with_savepoint(self.stop, take, request or SavepointRequest(), drain=drain)
 
 
 def _is_stop(error: LakestateError) -> bool:
