@@ -1,4 +1,4 @@
-"""The newest completed checkpoint of a stream, as an external asset."""
+"""`<job>/checkpoint`: the newest completed checkpoint of a stream, as an external asset."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -17,9 +17,9 @@ def build_checkpoint_spec(
 
     Args:
         job: Name of the job.
-        fresh_within: A checkpoint older than this makes the asset overdue, as that of a stream that has died; at
-            least one minute. None for a stream that is allowed to rest.
-        states: The states that it is made of.
+        fresh_within: A checkpoint older than this makes the asset overdue, such as that of a stream that has died; at
+            least one minute. None for a stream that may be idle.
+        states: The assets of the states that it contains.
     """
     return dg.AssetSpec(
         key=checkpoint_key(job),
@@ -27,8 +27,8 @@ def build_checkpoint_spec(
         group_name=dagster_name(job),
         kinds=KINDS,
         description=(
-            f"The newest completed checkpoint of the stream `{job}`. The stream makes it, with or without Dagster; "
-            "the sensor reports it here."
+            f"The newest completed checkpoint of the stream `{job}`. The stream takes it, with or without Dagster; "
+            "a sensor reports it here."
         ),
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=fresh_within) if fresh_within else None,
     )
@@ -42,7 +42,7 @@ def checkpoint_materialization(
     Args:
         job: Name of the job.
         row: The checkpoint.
-        skipped: How many completed checkpoints between the last reported one and this one have no event.
+        skipped: Number of completed checkpoints between the last reported one and this one; they have no event.
         uri: Folder of the job.
         now_ms: Time of the report.
     """

@@ -1,7 +1,7 @@
-"""What is checked about the newest checkpoint of a stream: its age, how its states grew, how even their keys lie.
+"""Checks of the newest checkpoint of a stream: its age, the growth of its states, and how evenly their keys are spread.
 
-The reporter's sensor writes the verdicts; the same checks can be executed from their page. Nothing here reads state of
-any size.
+The sensor that reports checkpoints writes the verdicts; users can execute the same checks in the UI. Nothing here reads
+state of any size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ AGE = "age"
 GROWTH = "state_growth"
 SKEW = "key_group_skew"
 CHECKS = {
-    AGE: "The newest completed checkpoint is young enough.",
-    GROWTH: "No state has grown much faster than it should.",
-    SKEW: "No key group has much more than its share of a state.",
+    AGE: "The newest completed checkpoint is not too old.",
+    GROWTH: "No state has grown beyond the limit.",
+    SKEW: "No key group has far more rows of a state than the mean.",
 }
 
 Verdicts = dict[str, Verdict]
@@ -35,16 +35,16 @@ Verdicts = dict[str, Verdict]
 
 def checkpoint_checks(job: str) -> list[dg.AssetCheckSpec]:
     """Returns the checks of `<job>/checkpoint`."""
-    return [dg.AssetCheckSpec(name, asset=checkpoint_key(job), description=said) for name, said in CHECKS.items()]
+    return [dg.AssetCheckSpec(name, asset=checkpoint_key(job), description=text) for name, text in CHECKS.items()]
 
 
 def build_checkpoint_checks(job: str, limits: CheckLimits) -> dg.AssetChecksDefinition:
-    """Returns the checks as a person executes them: one look at the store, without a JVM."""
+    """Returns the checks that a user can execute: one look at the store, without a JVM."""
 
     @dg.multi_asset_check(
         name=f"{dagster_name(job)}_checkpoint_checks",
         specs=checkpoint_checks(job),
-        description=f"Looks at the newest checkpoint of the stream `{job}`; the sensor does the same with each.",
+        description=f"Checks the newest checkpoint of the stream `{job}`; the sensor checks each one it reports.",
     )
     def check(context: dg.AssetCheckExecutionContext, state_store: StateStoreResource) -> Iterator[dg.AssetCheckResult]:
         view = state_store.open_job(job)
@@ -73,13 +73,13 @@ def judged(
         limits: The limits.
         completed: The completed checkpoints.
         spreads: How the rows of the states of the newest one are spread, by `<uid>/<state>`.
-        now_ms: The present.
+        now_ms: The current time.
     """
-    found = list(islice(completed, limits.growth_over + 1))
-    before = rows_of(found[-1]) if len(found) > limits.growth_over else None
+    rows = list(islice(completed, limits.growth_over + 1))
+    before = rows_of(rows[-1]) if len(rows) > limits.growth_over else None
     return {
-        AGE: age_verdict(limits, found[0] if found else None, now_ms),
-        GROWTH: judge_growth(limits, rows_of(found[0]) if found else {}, before),
+        AGE: age_verdict(limits, rows[0] if rows else None, now_ms),
+        GROWTH: judge_growth(limits, rows_of(rows[0]) if rows else {}, before),
         SKEW: judge_skew(limits, spreads),
     }
 
@@ -90,7 +90,7 @@ def age_verdict(limits: CheckLimits, newest: CheckpointRow | None, now_ms: int) 
 
 
 def rows_of(row: CheckpointRow) -> dict[str, int]:
-    """Returns the live rows of each state by `<uid>/<state>`; those of its log where nobody reported them."""
+    """Returns the live rows of each state by `<uid>/<state>`; rows of its log if the live ones were not reported."""
     return {state.table: state.rows if state.rows is not None else state.log_rows for state in row.states}
 
 
@@ -98,7 +98,7 @@ def spreads_of(view: JobView, row: CheckpointRow) -> dict[str, Spread]:
     """Returns how the rows of each state of a checkpoint are spread over the key groups.
 
     Raises:
-        CorruptionError: The base of the checkpoint is gone or damaged.
+        CorruptionError: The base of the checkpoint is missing or damaged.
     """
     published = view.published(row)
     if published is None:
@@ -120,7 +120,7 @@ def evaluation(job: str, name: str, verdict: Verdict, newest: CheckpointRow) -> 
 
 
 def _severity(name: str) -> dg.AssetCheckSeverity:
-    """A stream that stands still is an error; one that grows or leans to one side is something to look at."""
+    """Returns ERROR for a stream without new checkpoints, WARN for growth and skew."""
     return dg.AssetCheckSeverity.ERROR if name == AGE else dg.AssetCheckSeverity.WARN
 
 

@@ -1,4 +1,4 @@
-"""Compaction of a stream: a run folds its state into one layer, and clears away what no manifest names."""
+"""`<job>/compaction`: a run folds the state of a stream into one layer, and deletes files that no manifest names."""
 
 from typing import Any
 
@@ -25,11 +25,12 @@ _SCHEMA = dg.TableSchema(columns=[dg.TableColumn(name, "int" if name != "state" 
 
 
 class CompactionConfig(dg.Config):
-    """How a run of compaction goes."""
+    """Options of a compaction run."""
 
-    dry_run: bool = Field(default=False, description="Say what would be folded and removed, and change nothing.")
+    dry_run: bool = Field(default=False, description="Report what would be folded and removed, and change nothing.")
     stopped: bool = Field(
-        default=False, description="The job does not run, although its newest epoch is a minute old or less."
+        default=False,
+        description="Confirm that the job does not run although its newest epoch is a minute old or less.",
     )
 
 
@@ -38,7 +39,7 @@ def build_compaction_asset(job: str, *, grace_ms: int | None = None) -> dg.Asset
 
     Args:
         job: Name of the job.
-        grace_ms: How long files that nothing names stay at least; as retention has it by default.
+        grace_ms: How long files that nothing names are kept at least; by default the grace time of `RetentionPolicy`.
     """
     strays = RetentionPolicy(checkpoints=None, strays=True)
     if grace_ms is not None:
@@ -50,8 +51,8 @@ def build_compaction_asset(job: str, *, grace_ms: int | None = None) -> dg.Asset
         kinds=KINDS,
         pool=stream_pool(job),
         description=(
-            f"The state of the stream `{job}` is folded into one layer, as a checkpoint, and files that no manifest "
-            "names are deleted. A running stream does the folding itself. No epoch and no checkpoint goes."
+            f"Folds the state of the stream `{job}` into one layer, as a checkpoint, and deletes files that no "
+            "manifest names. A running stream folds its state itself. No epoch and no checkpoint is deleted."
         ),
     )
     def compact(
@@ -66,7 +67,7 @@ def build_compaction_asset(job: str, *, grace_ms: int | None = None) -> dg.Asset
             checkpoint = None
             if plan.needed and not config.dry_run:
                 running = _running(rest_client, job)
-                context.log.info(f"{job} is asked to fold its state." if running else f"The state of {job} is folded.")
+                context.log.info(f"{job} folds its state." if running else f"This run folds the state of {job} itself.")
                 now_ms = SystemClock().now_ms()
                 checkpoint = fold_state(state_store.root, plan, now_ms, running=running, stopped=config.stopped)
             done = state_store.retain(job, strays, dry_run=config.dry_run)
@@ -80,7 +81,7 @@ def compaction_metadata(
 ) -> Metadata:
     """Returns what a run records; the keys are always the same.
 
-    `bytes` are those of the state, in layers and in changes since, as they were before; `state_bytes` after it.
+    `bytes` is the size of the state before the run, in layers and in later changes; `state_bytes` its size after it.
     """
     report, null = done.report, dg.MetadataValue.null()
     before = plan.bytes + sum(state.bytes for state in plan.states)

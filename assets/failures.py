@@ -1,4 +1,4 @@
-"""How a run that was refused says so: the one place where errors of the engine become failures of Dagster."""
+"""Converts errors of the engine to failures of Dagster runs; the only place that does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _NO_ACTION = "Look at the log of the run."
 
 @contextmanager
 def named_failures() -> Iterator[None]:
-    """Ends a run with the name, the message and the remedy of an error of Lakestate, in place of a traceback alone."""
+    """Ends a run with the name, message and remedy of a Lakestate error, instead of only a traceback."""
     try:
         yield
     except LakestateError as error:
@@ -22,20 +22,20 @@ def named_failures() -> Iterator[None]:
 
 
 def failure_of(error: LakestateError) -> dg.Failure:
-    """Returns the failure that says what an error says; its metadata have the remedy as `action`."""
+    """Returns the failure for an error; its metadata contain the remedy as `action`."""
     return refused(f"{type(error).__name__}: {error.message}", action=error.action, allow_retries=True)
 
 
 def refused(why: str, *, action: str = "", allow_retries: bool = False) -> dg.Failure:
-    """Returns the failure of a run that is not begun.
+    """Returns the failure of a run that is refused.
 
     Args:
-        why: What a person reads first.
+        why: The reason, which users read first.
         action: What to do now.
         allow_retries: Whether the same run may succeed later.
     """
-    told = shorten(plain(why), LONGEST_REPORT)
-    return dg.Failure(told, metadata={"action": action or _NO_ACTION}, allow_retries=allow_retries)
+    description = shorten(plain(why), LONGEST_REPORT)
+    return dg.Failure(description, metadata={"action": action or _NO_ACTION}, allow_retries=allow_retries)
 
 
 __all__ = ["failure_of", "named_failures", "refused"]

@@ -1,7 +1,7 @@
-"""Rows of the key groups as a picture: a PNG inside Markdown, which Dagster's page shows where it stands.
+"""Draws the rows of the key groups as a picture: a PNG inside Markdown, which Dagster shows in place.
 
-The page shows Markdown of fewer than 1,000 characters at once and hides longer texts behind a button, and an event is
-never deleted: so the picture has three colours, few pixels, and no words.
+Dagster shows Markdown of fewer than 1,000 characters directly and hides longer texts until a click, and an event is
+never deleted. So the picture has three colours, few pixels, and no text.
 """
 
 import base64
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BARS = 128
-"""Where there are more key groups, a bar stands for the largest of its neighbours."""
+"""Maximum number of bars; with more key groups, a bar shows the largest of several adjacent ones."""
 
 _BAR_WIDTH, _HEIGHT = 4, 48
 _PALETTE = bytes([0, 0, 0, 79, 67, 221, 214, 76, 52])  # nothing, blurple, red
@@ -37,13 +37,13 @@ def _bars(rows: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _png(bars: NDArray[np.float64]) -> bytes:
-    """Returns an image of two bits per pixel: a byte holds the four pixels of a bar."""
+    """Returns an image of two bits per pixel: one byte has the four pixels of a bar."""
     heights = np.ceil(bars / bars.max() * _HEIGHT)
     colours = np.where(bars == bars.max(), _LARGEST, _BAR)
     lines = np.arange(_HEIGHT, 0, -1)[:, None]
     pixels = np.where(heights >= lines, colours, 0).astype(np.uint8)
     before = np.vstack([np.zeros((1, len(bars)), np.uint8), pixels[:-1]])
-    filtered = np.hstack([np.full((_HEIGHT, 1), 2, np.uint8), pixels - before])  # each line less the one above it
+    filtered = np.hstack([np.full((_HEIGHT, 1), 2, np.uint8), pixels - before])  # each line minus the line above it
     header = struct.pack(">IIBBBBB", len(bars) * _BAR_WIDTH, _HEIGHT, 2, 3, 0, 0, 0)
     return b"".join(
         [

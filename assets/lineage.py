@@ -1,4 +1,4 @@
-"""All external assets of a stream from its plan: sources → states → checkpoint and sinks."""
+"""Builds all external assets of a stream from its plan: sources → states → checkpoint and sinks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -26,11 +26,11 @@ def build_lineage(
 
     Args:
         job: Name of the job.
-        plan: What it is made of.
+        plan: Its sources, states and sinks.
         fresh_within: As of `build_checkpoint_spec`.
-        sources: Assets that stand for sources, by their names: other assets of the code location, which get no spec
+        sources: Other assets of the code location that represent sources, by the names of the sources. They get no spec
             here.
-        sinks: The same for sinks, by their uids.
+        sinks: The same for sinks, by the uids of the sinks.
         uri: Folder of the job.
     """
     lineage = _Lineage(job, plan, sources or {}, sinks or {})

@@ -1,4 +1,4 @@
-"""What checkpoints, states and savepoints say alike, so that their pages draw the same plots."""
+"""Metadata that checkpoints, states and savepoints share, so that their pages have the same plots."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ def size_metadata(
 
     Args:
         generation: Of the epoch.
-        epoch: That the checkpoint or savepoint stands for.
+        epoch: The epoch of the checkpoint or savepoint.
         seconds: How long it took.
-        size: Bytes that were written for it, or that it holds.
-        rows: Live rows of all states; None when the subtasks did not tell.
-        keys: Live keys of all operators; None when the subtasks did not tell.
+        size: Bytes that were written for it, or that it keeps.
+        rows: Live rows of all states; None if the subtasks did not report them.
+        keys: Live keys of all operators; None if the subtasks did not report them.
         uri: Folder of the job.
     """
     return {
@@ -42,8 +42,8 @@ def checkpoint_metadata(row: CheckpointRow, *, changed_rows: int, skipped: int, 
     Args:
         row: The checkpoint.
         changed_rows: Rows that it added, of all states or of one.
-        skipped: How many completed checkpoints between the last reported one and this one have no event.
-        now_ms: Time of the report; the lag goes back from it to the epoch that the checkpoint stands for.
+        skipped: Number of completed checkpoints between the last reported one and this one; they have no event.
+        now_ms: Time of the report; the lag is the time since the epoch of the checkpoint.
     """
     return {
         MARK_ID: dg.MetadataValue.int(row.checkpoint_id or 0),

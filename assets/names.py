@@ -1,4 +1,4 @@
-"""What the assets of one job are called."""
+"""Names of one job's Dagster definitions: asset keys, group, pool, partitions and tags."""
 
 import re
 
@@ -8,13 +8,13 @@ KINDS = {"spark", "deltalake"}
 JOB_TAG = "lakestate/job"
 _TAKEN = ("sources", "sinks")  # an operator may have such a uid, too
 MAX_RUNTIME_S = 3_600
-"""A run that takes longer is ended by Dagster's run monitoring: its host may have died, and others want the pool."""
+"""Dagster's run monitoring ends a longer run: its host may have died, and other runs wait for the pool."""
 
 
 def dagster_name(job: str) -> str:
-    """Returns the job's name as Dagster takes it for groups, pools and sensors: letters, digits and underscores.
+    """Returns the job's name as Dagster accepts it for groups, pools and sensors: letters, digits and underscores.
 
-    Two jobs whose names differ only in signs cannot stand in one code location; Dagster refuses them by name.
+    Two jobs with names that differ only in other characters cannot be in one code location; Dagster raises an error.
     """
     return re.sub(r"[^A-Za-z0-9]", "_", job)
 
@@ -36,12 +36,12 @@ def state_key(job: str, table: str) -> dg.AssetKey:
 
 
 def source_key(job: str, name: str) -> dg.AssetKey:
-    """Returns the key of a source of a job, unless the code location has an asset of its own for it."""
+    """Returns the key of a source of a job; not used if the code location has its own asset for the source."""
     return dg.AssetKey([job, "sources", name])
 
 
 def sink_key(job: str, uid: str) -> dg.AssetKey:
-    """Returns the key of a sink of a job, unless the code location has an asset of its own for it."""
+    """Returns the key of a sink of a job; not used if the code location has its own asset for the sink."""
     return dg.AssetKey([job, "sinks", uid])
 
 
@@ -51,7 +51,7 @@ def savepoint_key(job: str) -> dg.AssetKey:
 
 
 def partitions_name(job: str) -> str:
-    """Returns the name under which Dagster keeps the savepoints of a job."""
+    """Returns the name of the dynamic partitions with the savepoints of a job."""
     return f"{job}_savepoints"
 
 
@@ -81,12 +81,12 @@ def rescaled_state_key(job: str) -> dg.AssetKey:
 
 
 def run_tags(job: str) -> dict[str, str]:
-    """Returns the tags of runs that sensors and schedules ask for: whose they are, and when they give the pool back."""
+    """Returns the tags of runs that sensors and schedules request: their job, and how long they may hold the pool."""
     return {JOB_TAG: job, "dagster/max_runtime": str(MAX_RUNTIME_S)}
 
 
 def stream_pool(job: str) -> str:
-    """Returns the pool that lets one run at a time touch a stream."""
+    """Returns the pool that allows only one run at a time for a stream."""
     return f"stream_{dagster_name(job)}"
 
 

@@ -1,6 +1,6 @@
-"""Key groups of a savepoint as partitions: sixteen ranges, whatever number of key groups the savepoint has.
+"""Key groups of a savepoint as partitions: sixteen ranges, for any number of key groups.
 
-Names of partitions are fixed when a code location is loaded, and the number of key groups is known only when a
+Names of partitions are fixed when a code location is loaded, but the number of key groups is known only when a
 savepoint is chosen. So a name says which sixteenth it is, and the run's metadata say which key groups these are.
 """
 
@@ -19,7 +19,7 @@ _BACKFILL = "dagster/backfill"
 
 
 class Chosen(NamedTuple):
-    """What a run is to restore: the partition that is the savepoint, and sixteenths of its key groups, ascending."""
+    """What a run is to restore: the partition key of the savepoint, and sixteenths of its key groups, ascending."""
 
     savepoint: str
     ranges: tuple[int, ...]
@@ -36,7 +36,7 @@ def range_name(index: int) -> str:
 
 
 def key_groups_of(index: int, max_parallelism: int) -> KeyGroupRange:
-    """Returns the key groups of a range; empty for some of them if there are fewer than sixteen key groups."""
+    """Returns the key groups of a range; with fewer than sixteen key groups, some ranges are empty."""
     return range_of(index, RANGES, max_parallelism)
 
 
@@ -50,27 +50,27 @@ def chosen_of(context: dg.AssetExecutionContext, job: str) -> Chosen:
     """Returns what a run is to restore.
 
     Raises:
-        Failure: Nothing was chosen, or several savepoints, if only by other runs of the same backfill.
+        Failure: Nothing was chosen, or several savepoints were, also if only other runs of the same backfill have them.
     """
     if not (context.has_partition_key or context.has_partition_key_range):
         raise refused(
-            "Nothing was chosen to be restored.",
+            "No savepoint was chosen for the restore.",
             action="Choose a savepoint and ranges of its key groups as partitions.",
         )
     keys = [_dimensions(job, key) for key in context.partition_keys]
     savepoints = {savepoint for savepoint, _ in keys} | _savepoints_of_backfill(context, job)
     if len(savepoints) > 1:
         raise refused(
-            f"The selection spans {len(savepoints)} savepoints: {', '.join(sorted(savepoints))}. A key group can only "
-            "go back to one of them, so nothing was restored.",
+            f"The selection spans {len(savepoints)} savepoints: {', '.join(sorted(savepoints))}. A key group can be "
+            "restored from only one of them, so nothing was restored.",
             action="Launch it again with one savepoint.",
         )
     return Chosen(savepoints.pop(), tuple(sorted({index for _, index in keys})))
 
 
 def _dimensions(job: str, key: str) -> tuple[str, int]:
-    found = restore_partitions(job).get_partition_key_from_str(key).keys_by_dimension
-    return found[SAVEPOINT], int(found[KEY_GROUPS].split("_")[1])
+    dimensions = restore_partitions(job).get_partition_key_from_str(key).keys_by_dimension
+    return dimensions[SAVEPOINT], int(dimensions[KEY_GROUPS].split("_")[1])
 
 
 def _savepoints_of_backfill(context: dg.AssetExecutionContext, job: str) -> set[str]:

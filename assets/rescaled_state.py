@@ -1,4 +1,4 @@
-"""State that other numbers of subtasks share from now on: a run rescales the job."""
+"""`<job>/rescaled_state`: a run gives the job another parallelism, and distributes its state over other subtasks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,14 +21,14 @@ REASON = "reason"
 
 
 class RescaleConfig(dg.Config):
-    """Either `parallelism` or `operators`."""
+    """The new parallelism: give either `parallelism` or `operators`."""
 
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
-    operators: dict[str, int] = Field(default={}, description="Subtasks by operator uid; of a running job.")
+    operators: dict[str, int] = Field(default={}, description="Subtasks by operator uid. Only for a running job.")
     savepoint_first: bool | None = Field(
-        None, description="Take a savepoint before; by default as the policy of the stream says."
+        None, description="Take a savepoint first. By default the policy of the stream decides."
     )
-    reason: str = Field("", description="Why; sensors say so.")
+    reason: str = Field("", description="The reason, for the record. Sensors set it.")
 
 
 def build_rescaled_state_asset(job: str, policy: SavepointPolicy | None = None) -> dg.AssetsDefinition:
@@ -36,7 +36,7 @@ def build_rescaled_state_asset(job: str, policy: SavepointPolicy | None = None) 
 
     Args:
         job: Name of the job.
-        policy: Whether a savepoint is taken before.
+        policy: Decides whether a savepoint is taken first.
     """
     before_rescale = (policy or SavepointPolicy()).before_rescale
 
@@ -46,9 +46,9 @@ def build_rescaled_state_asset(job: str, policy: SavepointPolicy | None = None) 
         kinds=KINDS,
         pool=stream_pool(job),
         description=(
-            f"The parallelism of the stream `{job}`. A running stream has another one with its next epoch and without "
-            "a restart, a stopped one with its next start. No state is rewritten: its key groups are shared among "
-            "other numbers of subtasks."
+            f"Changes the parallelism of the stream `{job}`. A running stream changes with its next epoch and without "
+            "a restart, a stopped one with its next start. No state is rewritten: its key groups are distributed over "
+            "another number of subtasks."
         ),
     )
     def rescaled_state(
@@ -64,8 +64,8 @@ def build_rescaled_state_asset(job: str, policy: SavepointPolicy | None = None) 
             running = rest_client.is_running(job)
             if not running and config.operators:
                 raise refused(
-                    f"Job {job!r} is stopped; single operators are rescaled while it runs.",
-                    action="Start it first, or give `parallelism`, which its next start takes.",
+                    f"Job {job!r} is stopped; single operators can be rescaled only while it runs.",
+                    action="Start it first, or give `parallelism`, which its next start uses.",
                 )
             taken = None
             if config.savepoint_first if config.savepoint_first is not None else before_rescale:
@@ -93,10 +93,10 @@ def _newest(job: str, state_store: StateStoreResource) -> Manifest:
 
 
 def _wanted(job: str, config: RescaleConfig, now: Manifest) -> Mapping[str, int]:
-    """Returns the numbers that operators are to have, by uid.
+    """Returns the numbers of subtasks that operators are to have, by uid.
 
     Raises:
-        Failure: They do not fit the job.
+        Failure: The config does not fit the job.
     """
     if (config.parallelism is None) == (not config.operators):
         raise refused(
@@ -116,8 +116,8 @@ def _wanted(job: str, config: RescaleConfig, now: Manifest) -> Mapping[str, int]
         groups = now.operators[uid].max_parallelism
         if not 1 <= number <= groups:
             raise refused(
-                f"{number} is no parallelism of operator {uid!r}, whose state is cut into {groups} key groups.",
-                action=f"Give 1 to {groups}. More key groups come by `lakestate restore {job} --max-parallelism`.",
+                f"{number} is not a possible parallelism of operator {uid!r}: its state has {groups} key groups.",
+                action=f"Give 1 to {groups}. For more key groups, use `lakestate restore {job} --max-parallelism`.",
             )
     return wanted
 
@@ -130,18 +130,18 @@ def _take_savepoint(
     *,
     running: bool,
 ) -> str:
-    """Returns the id of a new savepoint; as one that the engine made it becomes a partition."""
-    wanted = SavepointRequest(label="before-rescale", trigger=trigger_of_policy("before_rescale"))
+    """Takes a savepoint and returns its id; a sensor makes it a partition, as all that the engine takes."""
+    request = SavepointRequest(label="before-rescale", trigger=trigger_of_policy("before_rescale"))
     if running:
-        taken = rest_client.savepoint(job, wanted).rsplit("/", 1)[-1]
+        taken = rest_client.savepoint(job, request).rsplit("/", 1)[-1]
     else:
-        taken = state_store.take_savepoint(job, wanted).savepoint_id
-    context.log.info(f"Savepoint {taken} holds the state as it was before.")
+        taken = state_store.take_savepoint(job, request).savepoint_id
+    context.log.info(f"Savepoint {taken} has the state before the rescale.")
     return taken
 
 
 def _rescale_stopped(job: str, state_store: StateStoreResource, parallelism: int) -> None:
-    """Seals the newest epoch once more with another parallelism: the next start goes on from there, and reads on."""
+    """Seals the newest epoch once more with another parallelism; the next start goes on from it, with later input."""
     from state_engine.savepoint.restore import JobRestore
     from state_engine.spark.sinks.recorded import RecordedSinks
 

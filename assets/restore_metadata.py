@@ -1,4 +1,4 @@
-"""What a restore is recorded with: the part that it replaced, rows before and after, and where it landed."""
+"""Metadata of a restore: the part that it replaced, rows before and after, and the epoch that it sealed."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,10 +12,10 @@ from state_engine.savepoint import KeyGroupRestore
 from state_engine.savepoint.restore_report import WholeRestore
 
 ROWS = 20
-"""So many rows a table may have."""
-NOT_REPLAYED = "Input since the savepoint is not replayed for these keys; sinks keep what they have."
-REPLAYED = "Input since the savepoint is read again; Delta sinks were taken back to it."
-KEPT_OUTPUT = "Input since the savepoint is read again; sinks keep what they have."
+"""Maximum number of rows of a table."""
+NOT_REPLAYED = "Input since the savepoint is not replayed for these keys; sinks keep their output."
+REPLAYED = "Input since the savepoint is read again; Delta sinks were rewound to it."
+KEPT_OUTPUT = "Input since the savepoint is read again; sinks keep their output."
 
 
 def part_metadata(report: KeyGroupRestore, groups: Sequence[KeyGroupRange], *, running: bool, uri: str) -> Metadata:
@@ -44,18 +44,18 @@ def whole_metadata(
 ) -> Metadata:
     """Returns what is recorded of a restore of a whole job, or of its dry run; arguments as of `part_metadata`."""
     states = [(state.uid, state.state, state.kind, None, state.rows) for state in report.states if state.fate != "left"]
-    left = [f"{state.uid}/{state.state}" for state in report.states if state.fate == "left"]
+    skipped = [f"{state.uid}/{state.state}" for state in report.states if state.fate == "left"]
     return {
         **_common(report.source, groups, states, running=running, uri=uri),
         "landed_in": _landed(report.sealed),
         "onto_epoch": dg.MetadataValue.int(report.onto[1] if report.onto is not None else 0),
-        "untouched": dg.MetadataValue.json({"left behind": left} if left else {}),
+        "untouched": dg.MetadataValue.json({"left behind": skipped} if skipped else {}),
         "input": dg.MetadataValue.text(KEPT_OUTPUT if keep_output else REPLAYED),
     }
 
 
 def empty_metadata(savepoint_id: str, max_parallelism: int, *, uri: str) -> Metadata:
-    """Returns what is recorded of ranges without key groups, which a savepoint with fewer than sixteen has."""
+    """Returns what is recorded of ranges without key groups, which exist if a savepoint has fewer than sixteen."""
     return {
         "savepoint_id": dg.MetadataValue.text(savepoint_id),
         "key_groups": dg.MetadataValue.text("none"),
@@ -105,7 +105,7 @@ def _landed(sealed: tuple[int, int] | None) -> dg.TextMetadataValue:
 
 
 def _table(columns: Sequence[str], rows: Sequence[tuple[str | int | None, ...]]) -> dg.TableMetadataValue:
-    """Columns have the type of their first value; an unknown one is an empty cell."""
+    """Returns a table. A column has the type of its first value; an unknown value is an empty cell."""
     first = rows[0] if rows else ("",) * len(columns)
     kinds = ["int" if isinstance(value, int) else "string" for value in first]
     schema = dg.TableSchema([dg.TableColumn(name, kind) for name, kind in zip(columns, kinds, strict=True)])

@@ -1,4 +1,4 @@
-"""State that went back to a savepoint: a backfill over ranges of its key groups restores them."""
+"""`<job>/restored_state`: a backfill over ranges of a savepoint's key groups restores them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,29 +17,29 @@ from lakestate.resources import JobControlResource, RestClientResource, StateSto
 
 
 class RestoreConfig(dg.Config):
-    """What becomes of the chosen key groups, and of the job."""
+    """Options of a restore."""
 
     rewind: bool = Field(
         False,
-        description="Take the whole job back: sources and Delta sinks too, in a new generation. Needs all ranges. A "
+        description="Restore the whole job, with sources and Delta sinks, in a new generation. Needs all ranges. A "
         "running job is stopped and started again.",
     )
-    dry_run: bool = Field(False, description="Say what would happen, and write nothing.")
+    dry_run: bool = Field(False, description="Report what would happen, and write nothing.")
     operators: list[str] | None = Field(
-        None, description="Only these operators, by uid; all with keyed state by default. Not with rewind."
+        None, description="Only these operators, by uid. Default: all with keyed state. Not with rewind."
     )
     allow_non_restored_state: bool = Field(
-        False, description="With rewind, of a stopped job: leave state of operators that the job no longer has."
+        False, description="With rewind, for a stopped job: skip state of operators that the job no longer has."
     )
-    keep_output: bool = Field(False, description="With rewind, of a stopped job: leave the sinks as they are.")
+    keep_output: bool = Field(False, description="With rewind, for a stopped job: do not change the sinks.")
     parallelism: int | None = Field(None, ge=1, description="With rewind: subtasks of every operator from now on.")
-    skip_validation: bool = Field(False, description="Do not read the whole savepoint before anything is written.")
+    skip_validation: bool = Field(False, description="Skip the validation of the whole savepoint before the restore.")
 
     def check(self, chosen: Chosen) -> None:
-        """Refuses what contradicts itself.
+        """Refuses options that contradict each other or the selection.
 
         Raises:
-            Failure: It does.
+            Failure: They do.
         """
         only_whole = {
             "allow_non_restored_state": self.allow_non_restored_state,
@@ -49,16 +49,14 @@ class RestoreConfig(dg.Config):
         given = [name for name, value in only_whole.items() if value]
         if self.rewind and not chosen.is_whole:
             raise refused(
-                f"`rewind` takes the whole job back, and {len(chosen.ranges)} of {RANGES} ranges of key groups were "
+                f"`rewind` restores the whole job, but only {len(chosen.ranges)} of {RANGES} ranges of key groups were "
                 "chosen. Nothing was restored.",
-                action="Choose all ranges of the savepoint, or leave out `rewind` to restore these alone.",
+                action="Choose all ranges of the savepoint, or leave out `rewind` to restore only these.",
             )
         if self.rewind and self.operators is not None:
             raise refused("`rewind` is for all operators.", action="Leave out `operators`, or `rewind`.")
         if given and not self.rewind:
-            raise refused(
-                f"`{given[0]}` goes with `rewind`: it is about the whole job.", action=f"Leave out `{given[0]}`."
-            )
+            raise refused(f"`{given[0]}` needs `rewind`: it is for the whole job.", action=f"Leave out `{given[0]}`.")
         if self.operators == []:
             raise refused("`operators` is an empty list.", action="Name operators, or leave it out for all.")
 
@@ -73,12 +71,12 @@ def build_restored_state_asset(job: str) -> dg.AssetsDefinition:
         group_name=dagster_name(job),
         kinds=KINDS,
         pool=stream_pool(job),
-        output_required=False,  # a dry run restores nothing, and says so by an observation
+        output_required=False,  # a dry run restores nothing, and writes an observation instead
         description=(
-            f"State of the stream `{job}` that went back to a savepoint, by sixteenths of its key groups; the stream "
-            "may be running or stopped. Choose one savepoint and some ranges: states and timers of these key groups "
-            "are replaced together, and all other keys keep what they have. With all ranges and `rewind` the whole "
-            "job goes back, in a new generation."
+            f"Restores state of the stream `{job}` from a savepoint, by sixteenths of its key groups. The stream may "
+            "be running or stopped. Choose one savepoint and some ranges: states and timers of these key groups are "
+            "replaced together, and all other keys keep their state. With all ranges and `rewind`, the whole job is "
+            "restored, in a new generation."
         ),
     )
     def restored_state(
@@ -115,7 +113,7 @@ def _restore(
     if not config.skip_validation:
         restoring.validate(savepoint_id)
     if not groups:
-        context.log.info(f"The chosen ranges hold none of the {number} key groups of savepoint {savepoint_id}.")
+        context.log.info(f"The chosen ranges have none of the {number} key groups of savepoint {savepoint_id}.")
         return empty_metadata(savepoint_id, number, uri=uri)
     context.log.info(f"Savepoint {savepoint_id}: key groups {joined_names(groups)} of {number}.")
     running = restoring.is_running
@@ -126,20 +124,20 @@ def _restore(
         return part_metadata(part, groups, running=running, uri=uri)
     if running and (config.keep_output or config.allow_non_restored_state):
         raise refused(
-            "The job runs, and its start takes neither `keep_output` nor `allow_non_restored_state`.",
+            "The job runs, and its restart supports neither `keep_output` nor `allow_non_restored_state`.",
             action="Stop the job first; then launch this again.",
         )
-    asked = {
+    options = {
         "allow_non_restored_state": config.allow_non_restored_state,
         "keep_output": config.keep_output,
         "parallelism": config.parallelism,
     }
-    whole = restoring.plan_whole(savepoint_id, **asked)
+    whole = restoring.plan_whole(savepoint_id, **options)
     if not config.dry_run:
         whole = (
             restoring.restore_running(savepoint_id, whole, parallelism=config.parallelism)
             if running
-            else restoring.restore_stopped(savepoint_id, **asked)
+            else restoring.restore_stopped(savepoint_id, **options)
         )
     for line in whole.lines():
         context.log.info(line)

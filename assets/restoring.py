@@ -1,7 +1,7 @@
-"""What a run of `<job>/restored_state` does, apart from Dagster's side of it: finds, validates, restores.
+"""The work of a run of `<job>/restored_state`, without Dagster's side of it: finds, validates, restores.
 
-Everything that can be refused is refused before anything is written. A part is one manifest of the job; a whole is one
-new generation: a run that dies in between has restored all that it was asked for, or nothing.
+All refusals come before anything is written. The restore of a part is one manifest of the job; that of the whole job is
+one new generation. So a run that dies has restored everything that was requested, or nothing.
 """
 
 import time
@@ -35,7 +35,7 @@ _START_S = 600.0
 
 
 class RestartError(LakestateError):
-    """A job that was stopped to be restored does not run again."""
+    """A job that was stopped for a restore did not start from the savepoint."""
 
 
 class Restoring:
@@ -43,8 +43,8 @@ class Restoring:
 
     Args:
         job: Name of the job.
-        state_store: Where its state is.
-        rest_client: Asks its process, if it runs.
+        state_store: Where its state is stored.
+        rest_client: Sends requests to its process, if it runs.
         job_control: Stops and starts it, for a restore of the whole job.
         log: Of the run.
     """
@@ -62,23 +62,23 @@ class Restoring:
         self._log = log
 
     def find(self, instance: dg.DagsterInstance, partition: str) -> str:
-        """Returns the id of the savepoint that a partition stands for.
+        """Returns the id of the savepoint of a partition.
 
         Raises:
-            Failure: There is none, or it is another job's.
+            Failure: There is none, or it belongs to another job.
         """
         for recorded in recorded_savepoints(instance, self._job, partitions=[partition]):
             return recorded.savepoint_id
         if partition in self._ids_of(self._job):
             return partition
-        found = self._state_store.find_savepoint(self._job, partition)
-        if found is not None:
-            return found.savepoint_id
+        savepoint = self._state_store.find_savepoint(self._job, partition)
+        if savepoint is not None:
+            return savepoint.savepoint_id
         owner = self._owner_of(partition)
         if owner is not None:
             raise refused(
                 f"Savepoint {partition!r} is one of job {owner!r}, not of {self._job!r}.",
-                action=f"Choose a savepoint of {self._job!r}. State of another job comes by "
+                action=f"Choose a savepoint of {self._job!r}. To restore state of another job, use "
                 f"`lakestate restore {self._job} --from {owner}/{partition}`.",
             )
         raise refused(
@@ -94,14 +94,14 @@ class Restoring:
         return self._state_store.open_job(job).savepoint_ids()
 
     def validate(self, savepoint_id: str) -> None:
-        """Reads the savepoint whole.
+        """Reads and checks the whole savepoint.
 
         Raises:
             Failure: It is damaged.
         """
         report = validate_savepoint(self._root, self._job, savepoint_id)
         if report.ok:
-            self._log.info(f"Savepoint {savepoint_id} is sound: {report.files} files, {report.rows:,} rows of its log.")
+            self._log.info(f"Savepoint {savepoint_id} is sound: {report.files} files, {report.rows:,} rows of the log.")
             return
         first = report.findings[0]
         more = f", and {len(report.findings) - 1} more" if len(report.findings) > 1 else ""
@@ -109,17 +109,17 @@ class Restoring:
             f"Savepoint {savepoint_id} is damaged, so nothing was restored: {first}{more}.",
             action="Choose another savepoint.",
         )
-        found = [(finding.path, finding.problem, "") for finding in report.findings[:_FINDINGS]]
+        rows = [(finding.path, finding.problem, "") for finding in report.findings[:_FINDINGS]]
         raise dg.Failure(
-            failure.description, metadata={**failure.metadata, "findings": refusals_table(found)}, allow_retries=False
+            failure.description, metadata={**failure.metadata, "findings": refusals_table(rows)}, allow_retries=False
         )
 
     def key_groups(self, savepoint_id: str, chosen: Chosen) -> tuple[tuple[KeyGroupRange, ...], int]:
-        """Returns the key groups that were chosen, in as few ranges as there can be, and how many the savepoint has."""
+        """Returns the chosen key groups, in as few ranges as possible, and the number of the savepoint's key groups."""
         manifest = resolve_restore(self._root, self._job, savepoint_id).stored.manifest
         number = _max_parallelism(manifest)
-        found = (key_groups_of(index, number) for index in chosen.ranges)
-        return joined(one for one in found if one.size), number
+        ranges = (key_groups_of(index, number) for index in chosen.ranges)
+        return joined(one for one in ranges if one.size), number
 
     @property
     def is_running(self) -> bool:
@@ -134,7 +134,7 @@ class Restoring:
         """Replaces key groups; a running job does so between two epochs.
 
         Raises:
-            LakestateError: It is refused, or it failed; nothing of it is there then.
+            LakestateError: It is refused, or it failed; then nothing was restored.
         """
         ranges = [(first, last) for first, last in groups]
         if self.is_running:
@@ -147,60 +147,62 @@ class Restoring:
     # The whole -------------------------------------------------------------------------------------------------------
 
     def plan_whole(self, savepoint_id: str, **asked: Any) -> WholeRestore:
-        """Says what a restore of the whole job would do; reads all state, and writes nothing.
+        """Returns what a restore of the whole job would do; reads all state, and writes nothing.
 
         Raises:
-            Failure: It would be refused; all reasons are told.
+            Failure: It would be refused; the failure contains all reasons.
         """
         report = self._whole(savepoint_id, **asked).plan()
         if report.refusals:
             first = report.refusals[0]
-            told = [(one.error, one.message, one.action) for one in report.refusals]
+            rows = [(one.error, one.message, one.action) for one in report.refusals]
             raise dg.Failure(
                 f"{first.error}: {first.message}",
-                metadata={"action": first.action, "refusals": refusals_table(told)},
+                metadata={"action": first.action, "refusals": refusals_table(rows)},
                 allow_retries=False,
             )
         return report
 
     def restore_stopped(self, savepoint_id: str, **asked: Any) -> WholeRestore:
-        """Takes a stopped job back; its next start goes on from there.
+        """Restores a stopped job; its next start goes on from the restored epoch.
 
         Raises:
             LakestateError: It is refused, or it failed.
         """
         with holding(self._root, self._job, "restore"):
-            return self._whole(savepoint_id, validate=False, **asked).run()  # validated by the run
+            return self._whole(savepoint_id, validate=False, **asked).run()  # this run has already validated it
 
     def restore_running(self, savepoint_id: str, plan: WholeRestore, *, parallelism: int | None = None) -> WholeRestore:
-        """Stops a running job and starts it from the savepoint, with the rest as it was started before.
+        """Stops a running job and starts it from the savepoint, otherwise with the same request as before.
 
-        The start restores: it asks the code, and its claim is the restore. If it fails the job is started again from
-        where it stood. If this run dies on the way, the health sensor goes on with the restore.
+        The start does the restore: it checks the code, and its claim is the restore. If it fails, the job is started
+        again from its newest sealed epoch. If this run dies meanwhile, the health sensor goes on with the restore.
 
         Raises:
-            Failure: Nobody knows how the job was started.
+            Failure: There is no record of how the job was started.
             RestartError: The start from the savepoint failed.
         """
         seen = self._job_control.status(self._job)
         if seen.wanted is None or seen.wanted.state != "running":
             raise refused(
-                f"Process {seen.pid} runs job {self._job!r}, and nobody knows how it was started, so it cannot be "
-                "stopped and started again.",
+                f"Process {seen.pid} runs job {self._job!r}, but there is no record of how it was started, so it "
+                "cannot be stopped and started again.",
                 action=f"Stop it (`lakestate stop {self._job}`), then launch this again; or start it by `lakestate "
                 "start` or Dagster from now on.",
             )
-        again = seen.wanted.request.restored()
+        request = seen.wanted.request.restored()
         self._log.info(f"Stop {self._job}, which is at epoch {seen.generation}/{seen.epoch}.")
-        anew = msgspec.structs.replace(again, restore=savepoint_id, parallelism=parallelism or again.parallelism)
-        self._job_control.replace(self._job, anew)
+        restoring = msgspec.structs.replace(
+            request, restore=savepoint_id, parallelism=parallelism or request.parallelism
+        )
+        self._job_control.replace(self._job, restoring)
         ended = self._await_generation(seen.generation)
         if ended.generation <= seen.generation:
-            self._job_control.replace(self._job, again)  # also what a health sensor may have tried meanwhile
+            self._job_control.replace(self._job, request)  # also replaces what a health sensor may have started
             raise RestartError(
                 f"Job {self._job!r} did not start from savepoint {savepoint_id}: {ended.last_words.cause} It was "
-                "started again from where it stood.",
-                action="Correct what it says, or restore ranges of key groups without `rewind`.",
+                "started again from its newest sealed epoch.",
+                action="Correct that cause, or restore ranges of key groups without `rewind`.",
             )
         newest = self._state_store.open_job(self._job).newest()
         assert newest is not None
@@ -232,7 +234,7 @@ class Restoring:
 
 
 def _max_parallelism(manifest: Manifest) -> int:
-    """All operators of a job have the same number of key groups."""
+    """Returns the number of key groups, which is the same for all operators of a job."""
     if not manifest.operators:
         raise NothingToRestoreError(
             f"Epoch {manifest.epoch} of job {manifest.job!r} has no operators.", action="Choose another savepoint."

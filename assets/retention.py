@@ -1,4 +1,4 @@
-"""Retention of a stream: a run applies its policy, and says what went and how many bytes."""
+"""`<job>/retention`: a run applies the policy of a stream, and reports what was deleted and how many bytes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from state_engine.inspect import JobView
 from state_engine.savepoint import Retained
 
 ROWS = 20
-"""So many rows a table in metadata has at most."""
+"""Maximum number of rows of a table in metadata."""
 _COLUMNS = dg.TableSchema(
     columns=[
         dg.TableColumn("what", "string"),
@@ -31,13 +31,13 @@ _COLUMNS = dg.TableSchema(
 
 
 class RetentionConfig(dg.Config):
-    """How a run of retention goes."""
+    """Options of a retention run."""
 
-    dry_run: bool = Field(default=False, description="Say what would go, and change nothing.")
+    dry_run: bool = Field(default=False, description="Report what would be deleted, and change nothing.")
 
 
 class Gone(NamedTuple):
-    """A partition whose savepoint is there no more."""
+    """A partition with a savepoint that does not exist any more."""
 
     partition: str
     savepoint_id: str
@@ -48,7 +48,7 @@ def build_retention_asset(job: str, retention: StreamRetention | None = None) ->
 
     Args:
         job: Name of the job.
-        retention: What is kept. Of savepoints only those go that a policy made.
+        retention: What is kept. Only savepoints that a policy took are deleted, never those of users.
     """
     wanted = retention or StreamRetention()
 
@@ -58,9 +58,9 @@ def build_retention_asset(job: str, retention: StreamRetention | None = None) ->
         kinds=KINDS,
         pool=stream_pool(job),
         description=(
-            f"What the policy of the stream `{job}` does not keep is deleted: checkpoints, epochs, savepoints that a "
-            "policy made. A first run condemns files, one after the grace time deletes them. `dry_run` in the "
-            "Launchpad says what would go."
+            f"Deletes what the policy of the stream `{job}` does not keep: checkpoints, epochs, and savepoints that a "
+            "policy took. A first run condemns files; a run after the grace time deletes them. `dry_run` in the "
+            "Launchpad reports what would be deleted."
         ),
     )
     def retain(
@@ -72,7 +72,7 @@ def build_retention_asset(job: str, retention: StreamRetention | None = None) ->
             gone = gone_partitions(context.instance, state_store.open_job(job))
         for one in gone if not config.dry_run else ():
             context.instance.delete_dynamic_partition(partitions_name(job), one.partition)
-            context.log.info(f"Partition {one.partition} is deleted: savepoint {one.savepoint_id} is gone.")
+            context.log.info(f"Partition {one.partition} is deleted: savepoint {one.savepoint_id} no longer exists.")
         context.log.info(_told(done))
         return dg.MaterializeResult(metadata=retention_metadata(done, gone, uri=state_store.uri(job)))
 
@@ -80,29 +80,29 @@ def build_retention_asset(job: str, retention: StreamRetention | None = None) ->
 
 
 def gone_partitions(instance: dg.DagsterInstance, view: JobView) -> list[Gone]:
-    """Returns the partitions whose savepoint was recorded and is there no more, whoever removed it.
+    """Returns the partitions with a recorded savepoint that does not exist any more, no matter who removed it.
 
-    None of a job without epochs: its root may be another one than it was.
+    For a job without epochs it returns none: its root may have been changed.
     """
     partitions = set(instance.get_dynamic_partitions(partitions_name(view.job)))
     if not partitions or view.newest() is None:
         return []
-    there = view.savepoint_ids()
+    stored = view.savepoint_ids()
     of_partition: dict[str, str] = {}
     for one in recorded_savepoints(instance, view.job):
         if one.partition in partitions:
-            of_partition.setdefault(one.partition, one.savepoint_id)  # the newest event says what it is
-    return sorted(Gone(name, savepoint) for name, savepoint in of_partition.items() if savepoint not in there)
+            of_partition.setdefault(one.partition, one.savepoint_id)  # the newest event comes first, and counts
+    return sorted(Gone(name, savepoint) for name, savepoint in of_partition.items() if savepoint not in stored)
 
 
 def retention_metadata(done: Retained, gone: Iterable[Gone], *, uri: str) -> Metadata:
     """Returns what a run records; the keys are always the same.
 
-    `files` and `bytes` are of all that was found to go, `removed_files` and `removed_bytes` of what went in this run;
-    the rest waits for its grace time, or is needed after all (`spared_files`).
+    `files` and `bytes` count all files that the policy does not keep, `removed_files` and `removed_bytes` those that
+    this run deleted. The rest waits for its grace time, or is needed after all (`spared_files`).
     """
     plan, report = done.plan, done.report
-    went = set(report.removed) if report is not None else set()
+    removed = set(report.removed) if report is not None else set()
     disposed = [one for one in plan.disposals if one.savepoint_id in done.disposed]
     removed_bytes = (report.bytes if report is not None else 0) + sum(one.bytes for one in disposed)
     leaving = [*plan.savepoints, *(one.savepoint_id for one in plan.disposals)]
@@ -110,7 +110,7 @@ def retention_metadata(done: Retained, gone: Iterable[Gone], *, uri: str) -> Met
         "dry_run": dg.MetadataValue.bool(report is None),
         "files": dg.MetadataValue.int(len(plan.removals)),
         "bytes": dg.MetadataValue.int(plan.bytes),
-        "removed_files": dg.MetadataValue.int(len(went)),
+        "removed_files": dg.MetadataValue.int(len(removed)),
         "removed_bytes": dg.MetadataValue.int(removed_bytes),
         "waiting_files": dg.MetadataValue.int(report.waiting if report is not None else 0),
         "spared_files": dg.MetadataValue.int(len(report.spared) if report is not None else 0),
@@ -121,13 +121,13 @@ def retention_metadata(done: Retained, gone: Iterable[Gone], *, uri: str) -> Met
         "kept_checkpoints": dg.MetadataValue.int(len(plan.checkpoints)),
         "oldest_epoch": dg.MetadataValue.text("/".join(map(str, plan.oldest_epoch)) if plan.oldest_epoch else "all"),
         "what_goes": _table(plan.removals),
-        "what_went": _table(removal for removal in plan.removals if removal.path in went),
+        "what_went": _table(removal for removal in plan.removals if removal.path in removed),
         "dagster/uri": dg.MetadataValue.text(uri),
     }
 
 
 def _table(removals: Iterable[Removal]) -> dg.MetadataValue[Any]:
-    """Returns removals by kind and reason, those with most bytes first; what does not fit is added up."""
+    """Returns removals by kind and reason, those with most bytes first; one row sums up those that do not fit."""
     files, sizes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for removal in removals:
         files[removal.kind, removal.reason] += 1
@@ -150,10 +150,10 @@ def _names(all_names: Iterable[str]) -> dg.MetadataValue[Any]:
 def _told(done: Retained) -> str:
     report = done.report
     if report is None:
-        return f"{len(done.plan.removals):,} files with {done.plan.bytes:,} bytes would go; nothing was changed."
+        return f"{len(done.plan.removals):,} files with {done.plan.bytes:,} bytes would be deleted; nothing is changed."
     return (
-        f"{len(report.removed):,} files with {report.bytes:,} bytes went, {report.waiting:,} wait for the end of the "
-        f"grace time; {len(done.disposed)} savepoints were disposed of."
+        f"{len(report.removed):,} files with {report.bytes:,} bytes were deleted, {report.waiting:,} wait for the end "
+        f"of the grace time; {len(done.disposed)} savepoints were disposed of."
     )
 
 

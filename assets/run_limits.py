@@ -1,4 +1,4 @@
-"""How long a run may hold the pool of a stream, whoever launched it."""
+"""Limits how long a run may hold the pool of a stream, no matter who launched it."""
 
 import dagster as dg
 
@@ -8,7 +8,7 @@ MAX_RUNTIME = "dagster/max_runtime"
 
 
 def limit_runtime(context: dg.AssetExecutionContext) -> None:
-    """Has run monitoring end this run some day, unless it was launched with a limit: its host may die with the pool."""
+    """Sets a limit for run monitoring, unless the run was launched with one: its host may die and keep the pool."""
     if MAX_RUNTIME not in context.run.tags:
         context.instance.add_run_tags(context.run.run_id, {MAX_RUNTIME: str(MAX_RUNTIME_S)})
 

@@ -1,4 +1,4 @@
-"""Savepoints of a stream, one per partition: a run takes, validates and records it."""
+"""`<job>/savepoint`: savepoints of a stream, one per partition; a run takes, validates and records one."""
 
 from typing import Literal
 
@@ -32,41 +32,41 @@ _NO_PARTITION = "Choose or add a partition when you materialise it; its key is t
 
 
 class SavepointConfig(dg.Config):
-    """What kind of savepoint a run takes. Of a partition that has one already nothing of it counts."""
+    """Which savepoint a run takes. Without effect for a partition that already has a savepoint."""
 
     kind: Literal["native", "canonical"] = Field(
         default="native",
-        description="native: the files of the epoch are pinned, nothing is copied. "
-        "canonical: the state is written out, as tables that can be moved.",
+        description="native: pins the files of the epoch and copies nothing. "
+        "canonical: exports the state as Delta tables that can be moved.",
     )
     directory: str | None = Field(
-        default=None, description="A path or address below which it gets a folder; below the job's root by default."
+        default=None, description="A path or address; the savepoint gets a folder in it. Default: below the job's root."
     )
     by_spark: bool = Field(
         default=False,
-        description="Of a canonical one of a job that no process runs: it is folded by a Spark session of the run, as "
-        "states of ten million rows and more should be. A running job does so by itself.",
+        description="For a canonical savepoint of a job that no process runs: a Spark session of the run folds the "
+        "state. Use it for states of ten million rows and more. A running job does this by itself.",
     )
-    note: str = Field(default="", description="Anything worth knowing.")
+    note: str = Field(default="", description="A free-text note.")
     trigger: str = Field(
         default=TRIGGER,
-        description="Who asked. Retention removes only savepoints of `policy:<name>`, never a person's.",
+        description="Who requested it. Retention removes only savepoints of `policy:<name>`, never a user's.",
     )
     next_epoch_s: float = Field(
-        default=5.0, ge=0, description="Of a running job: how long to wait for the end of the epoch at hand."
+        default=5.0, ge=0, description="For a running job: how long to wait for the end of the current epoch."
     )
-    code_version: str | None = Field(default=None, description="Of the job's code; sensors set it.")
+    code_version: str | None = Field(default=None, description="Version of the job's code; sensors set it.")
 
 
 def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg.AssetsDefinition:
     """Returns `<job>/savepoint`.
 
     The partition key becomes the savepoint's label. One partition is one savepoint for ever: another run of the same
-    partition, such as a retry of one that died, validates and records what is there and takes no second one.
+    partition, such as a retry of one that died, validates and records the existing savepoint and takes no second one.
 
     Args:
         job: Name of the job.
-        policy: How close savepoints follow each other, and how many there may be.
+        policy: The minimum time between savepoints, and their maximum number.
     """
     wanted = policy or SavepointPolicy()
 
@@ -78,9 +78,9 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
         pool=stream_pool(job),
         check_specs=savepoint_checks(job),
         description=(
-            f"A savepoint of the stream `{job}`, which may be running or stopped, and does not notice. By default the "
-            "newest sealed epoch is pinned, and nothing is copied. To take one, materialise and add a partition: its "
-            "key is the savepoint's label."
+            f"A savepoint of the stream `{job}`, which may be running or stopped, and is not interrupted. By default "
+            "the newest sealed epoch is pinned, and nothing is copied. To take one, materialise and add a partition: "
+            "its key becomes the savepoint's label."
         ),
     )
     def savepoint(
@@ -95,14 +95,14 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
         if "|" in context.partition_key:
             raise refused(
                 f"A savepoint cannot be called {context.partition_key!r}: `|` joins savepoint and key groups in the "
-                f"partitions of {job}/restored_state, so that it could not be restored from there.",
+                f"partitions of {job}/restored_state, so it could not be restored there.",
                 action="Add a partition with another name, and delete this one.",
             )
         limit_runtime(context)
         with named_failures():
-            found = _find(context, job, state_store)
-            is_new = found is None
-            if found is None:
+            stored = _find(context, job, state_store)
+            is_new = stored is None
+            if stored is None:
                 _look_out(context, job, wanted, config, state_store)
                 request = SavepointRequest(
                     kind=config.kind,
@@ -114,41 +114,41 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
                 taker = SavepointTaker(
                     job, state_store, rest_client, spark_session if config.by_spark else None, context.log
                 )
-                found = taker.take(request, next_epoch_s=config.next_epoch_s)
+                stored = taker.take(request, next_epoch_s=config.next_epoch_s)
             else:
-                context.log.info(f"Savepoint {found.savepoint_id} is this partition's already; it is validated again.")
-            manifests = state_store.validate_savepoint(job, found)
+                context.log.info(f"Savepoint {stored.savepoint_id} already is this partition; it is validated again.")
+            manifests = state_store.validate_savepoint(job, stored)
             version = config.code_version or (code_version_of(job) if wanted.on_new_code_version and is_new else None)
             metadata = savepoint_metadata(
                 state_store.open_job(job),
-                found,
+                stored,
                 manifests,
                 is_new=is_new,
                 code_version=version,
                 uri=state_store.uri(job),
             )
-            checks = check_savepoint(state_store.root, job, found.savepoint_id)
-        context.log.info(f"Savepoint {found.savepoint_id} at epoch {found.epoch}, {found.bytes:,} bytes, was read.")
+            checks = check_savepoint(state_store.root, job, stored.savepoint_id)
+        context.log.info(f"Savepoint {stored.savepoint_id} at epoch {stored.epoch}, {stored.bytes:,} bytes, was read.")
         return dg.MaterializeResult(
-            metadata=metadata, data_version=dg.DataVersion(found.savepoint_id), check_results=checks
+            metadata=metadata, data_version=dg.DataVersion(stored.savepoint_id), check_results=checks
         )
 
     return savepoint
 
 
 def _find(context: dg.AssetExecutionContext, job: str, state_store: StateStoreResource) -> Savepoint | None:
-    """Returns the savepoint that this partition is already; null if it is to be taken."""
+    """Returns the savepoint that already exists for this partition; null if it is to be taken."""
     name, view = context.partition_key, state_store.open_job(job)
     recorded = next(recorded_savepoints(context.instance, job, partitions=[name]), None)
     if recorded is None:
         return view.savepoint(name) if name in view.savepoint_ids() else state_store.find_savepoint(job, name)
-    found = view.savepoint(recorded.savepoint_id)
-    if found is None:
+    savepoint = view.savepoint(recorded.savepoint_id)
+    if savepoint is None:
         raise refused(
             f"Partition {name!r} was savepoint {recorded.savepoint_id}, which was removed.",
-            action="A name stands for one savepoint for ever: add a partition of another name.",
+            action="A name is used for one savepoint only: add a partition with another name.",
         )
-    return found
+    return savepoint
 
 
 def _look_out(
@@ -158,23 +158,23 @@ def _look_out(
     config: SavepointConfig,
     state_store: StateStoreResource,
 ) -> None:
-    """Refuses a savepoint that would be one too many; warns of one that comes soon after the newest."""
+    """Refuses a savepoint beyond the maximum number; warns of one that comes too soon after the newest."""
     others = len(context.instance.get_dynamic_partitions(partitions_name(job))) - 1
     objection = policy.too_many(others, by_policy=made_by_policy(config.trigger))
     if objection is not None:
         raise refused(
             objection,
-            action=f"Materialise {job}/retention, which removes savepoints that policies made, or dispose of some.",
+            action=f"Materialise {job}/retention, which removes savepoints that policies took, or dispose of some.",
         )
     if (soon := policy.too_many(others, by_policy=True)) is not None:
-        context.log.warning(f"{soon} The rest is for people; {job}/retention makes room.")
+        context.log.warning(f"{soon} The rest is reserved for users; {job}/retention makes room.")
     look = Look(
         now_ms=SystemClock().now_ms(),
         state_bytes=state_bytes_of(state_store, job),
         newest=newest_savepoint(context.instance, job),
     )
     if (objection := policy.too_soon(look)) is not None:
-        context.log.warning(f"{objection} It is taken all the same, since somebody asked for it.")
+        context.log.warning(f"{objection} It is taken nevertheless, since it was requested.")
 
 
 __all__ = ["SavepointConfig", "build_savepoint_asset"]

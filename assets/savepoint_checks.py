@@ -1,6 +1,6 @@
-"""What is checked about a savepoint, in the run that takes it: a savepoint counts once all that blocks has passed.
+"""Checks of a savepoint, in the run that takes it: a savepoint counts once all blocking checks have passed.
 
-`state_engine.savepoint.validate_savepoint` reads and judges; here its findings are sorted into checks by name.
+`state_engine.savepoint.validate_savepoint` reads and validates; here its findings are sorted into checks by name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,19 +21,19 @@ READABLE = "readable_by_current_code"
 
 _SHOWN = 20
 _ABOUT: dict[str, tuple[frozenset[Aspect], str]] = {
-    COMPLETE: (frozenset({"files", "key groups"}), "Every key group, and every file that a restore reads, is there."),
+    COMPLETE: (frozenset({"files", "key groups"}), "Every key group, and every file that a restore reads, exists."),
     CHECKSUMS: (frozenset({"checksums"}), "Every file has the bytes that were written."),
-    KEY_GROUPS: (frozenset({"keys"}), "Every key is in the key group that its hash says."),
-    ROW_COUNTS: (frozenset({"rows"}), "Files hold as many rows as the savepoint says."),
+    KEY_GROUPS: (frozenset({"keys"}), "Every key is in the key group of its hash."),
+    ROW_COUNTS: (frozenset({"rows"}), "Files have the number of rows that the savepoint records."),
 }
-_READABLE = "The job's present code can go on from it, and reads all that the code before read."
+_READABLE = "The current code of the job can resume from it, and reads everything that the former code read."
 
 
 def savepoint_checks(job: str) -> list[dg.AssetCheckSpec]:
     """Returns the checks of `<job>/savepoint`.
 
-    Damage blocks: the run fails, and the savepoint does not count. That the present code does not fit is a warning: a
-    savepoint of the code before is as good as ever.
+    Damage blocks: the run fails, and the savepoint does not count. If the current code does not fit, that is only a
+    warning, since the former code can still restore the savepoint.
     """
     key = savepoint_key(job)
     damage = [
@@ -43,7 +43,7 @@ def savepoint_checks(job: str) -> list[dg.AssetCheckSpec]:
 
 
 def check_savepoint(root: str, job: str, savepoint_id: str) -> list[dg.AssetCheckResult]:
-    """Reads all of a savepoint, and asks the code of a registered job, without Spark, whether it fits.
+    """Reads all of a savepoint, and checks without Spark whether the code of a registered job fits it.
 
     Raises:
         NothingToRestoreError: There is no such savepoint.
@@ -59,51 +59,51 @@ def evaluate(job: str, report: ValidationReport, code: Fitness | None) -> list[d
     Args:
         job: Name of the job.
         report: What is wrong with the savepoint.
-        code: How the present code fits it; None where nobody asked it.
+        code: How the current code fits it; None if the code was not checked.
     """
     return [*_damage(job, report), _readable(job, report, code)]
 
 
 def _damage(job: str, report: ValidationReport) -> Iterator[dg.AssetCheckResult]:
     for name, (aspects, wanted) in _ABOUT.items():
-        found = [finding for finding in report.findings if finding.about in aspects]
+        findings = [finding for finding in report.findings if finding.about in aspects]
         yield dg.AssetCheckResult(
             asset_key=savepoint_key(job),
             check_name=name,
-            passed=not found,
+            passed=not findings,
             severity=dg.AssetCheckSeverity.ERROR,
-            description=f"{len(found)} findings; the first: {found[0]}" if found else wanted,
+            description=f"{len(findings)} findings; the first: {findings[0]}" if findings else wanted,
             metadata={
                 "savepoint_id": report.savepoint_id,
                 "kind": report.kind,
                 "files": report.files,
                 "rows": report.rows,
-                "findings": _table([(finding.path, finding.problem) for finding in found]),
+                "findings": _table([(finding.path, finding.problem) for finding in findings]),
             },
         )
 
 
 def _readable(job: str, report: ValidationReport, code: Fitness | None) -> dg.AssetCheckResult:
-    """What the release that took the savepoint did not read either is told, and no warning."""
+    """Returns the check of the current code; state that the former code did not read either is listed only."""
     reasons = code.refusals if code is not None else ()
     unread = code.unread if code is not None else ()
     lost = [one for one in unread if not one.before]
     if reasons:
-        said = f"{reasons[0].error}: {reasons[0].message} {reasons[0].action}"
+        description = f"{reasons[0].error}: {reasons[0].message} {reasons[0].action}"
     elif lost:
-        said = f"The job's present code can go on from it, and does not read {lost[0]}."
+        description = f"The current code of the job can resume from it, but does not read {lost[0]}."
     elif code is not None:
-        said = _READABLE
+        description = _READABLE
     elif not report.ok:
-        said = "The savepoint is damaged; its code was not asked."
+        description = "The savepoint is damaged; the code was not checked."
     else:
-        said = "Not asked: the job is not registered here, or only Spark knows what its code declares."
+        description = "Not checked: the job is not registered here, or only Spark knows what its code declares."
     return dg.AssetCheckResult(
         asset_key=savepoint_key(job),
         check_name=READABLE,
         passed=report.ok and not reasons and not lost,
         severity=dg.AssetCheckSeverity.WARN,
-        description=said,
+        description=description,
         metadata={
             "savepoint_id": report.savepoint_id,
             "code_was_asked": code is not None,

@@ -1,4 +1,4 @@
-"""What Dagster records about a savepoint, whoever took it, and how that is read back from the event log."""
+"""What Dagster records about a savepoint, no matter who took it, and how that is read back from the event log."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -17,13 +17,13 @@ from state_engine.log.savepoints import Savepoint
 
 SAVEPOINT_ID = "savepoint_id"
 LOOKED_AT = 20
-"""Events are written in the order of runs; the newest savepoint is among so many newest ones."""
+"""Number of newest events to read: events are in the order of runs, so the newest savepoint is among them."""
 _PAGE = 500
 _ROWS = 1_000
 
 
 class Recorded(NamedTuple):
-    """A savepoint in the event log: its partition, its id, and what policies ask about it."""
+    """A savepoint in the event log: its partition, its id, and the facts that policies need."""
 
     partition: str
     savepoint_id: str
@@ -43,10 +43,10 @@ def savepoint_metadata(
 
     Args:
         view: Of the job.
-        savepoint: What is there.
+        savepoint: The savepoint.
         manifests: Those that lead to its epoch, as `StateStoreResource.validate_savepoint` returns them.
         is_new: Whether the run that records it took it.
-        code_version: Of the code that could have been started then; None if nobody asked.
+        code_version: Of the code that could have been started then; None if it was not computed.
         uri: Folder of the job.
     """
     rows, keys = live_size(manifests)
@@ -78,9 +78,9 @@ def savepoint_metadata(
 
 
 def live_size(manifests: Sequence[Manifest]) -> tuple[int | None, int | None]:
-    """Returns how many rows and keys live in all states, as the subtasks reported last; None when one did not.
+    """Returns the number of live rows and keys in all states, as last reported by the subtasks; None if one did not.
 
-    As in a checkpoint, an operator has as many keys as that of its states which has most.
+    As in a checkpoint, the number of keys of an operator is the largest one among its states.
     """
     rows, keys = 0, dict[str, int]()
     for schema in states_of(manifests):
@@ -93,7 +93,7 @@ def live_size(manifests: Sequence[Manifest]) -> tuple[int | None, int | None]:
 
 
 def checkpoint_behind(view: JobView, savepoint: Savepoint) -> CheckpointRow | None:
-    """Returns the newest completed checkpoint that is no newer than a savepoint; None if none of the newest is."""
+    """Returns the newest completed checkpoint that is not newer than a savepoint; None if the newest rows have none."""
     place = savepoint.generation, savepoint.epoch
     for row in islice(view.checkpoints_backwards(), _ROWS):
         if row.kind == "checkpoint" and row.status == "completed" and (row.generation, row.epoch) <= place:
@@ -104,7 +104,7 @@ def checkpoint_behind(view: JobView, savepoint: Savepoint) -> CheckpointRow | No
 def recorded_savepoints(
     instance: dg.DagsterInstance, job: str, *, partitions: Sequence[str] | None = None
 ) -> Iterator[Recorded]:
-    """Yields the savepoints in the event log, newest event first; one that was recorded again comes again.
+    """Yields the savepoints in the event log, newest event first; a savepoint with several events is yielded for each.
 
     Args:
         instance: Of Dagster.
@@ -112,15 +112,15 @@ def recorded_savepoints(
         partitions: Only these.
     """
     key = savepoint_key(job)
-    asked = dg.AssetRecordsFilter(asset_key=key, asset_partitions=partitions) if partitions is not None else key
+    selection = dg.AssetRecordsFilter(asset_key=key, asset_partitions=partitions) if partitions is not None else key
     cursor: str | None = None
     while True:
-        page = instance.fetch_materializations(asked, limit=_PAGE, cursor=cursor)
+        page = instance.fetch_materializations(selection, limit=_PAGE, cursor=cursor)
         for record in page.records:
             event = record.asset_materialization
-            found = _recorded(event) if event is not None else None
-            if found is not None:
-                yield found
+            savepoint = _recorded(event) if event is not None else None
+            if savepoint is not None:
+                yield savepoint
         if not page.has_more:
             return
         cursor = page.cursor
@@ -129,12 +129,12 @@ def recorded_savepoints(
 def newest_savepoint(instance: dg.DagsterInstance, job: str) -> Newest | None:
     """Returns the savepoint that was taken last, of those that were recorded last; None before the first one.
 
-    The code version is that of the newest one that has any: of those that were made elsewhere nobody knows it.
+    The code version is that of the newest savepoint that has one: it is not known of savepoints taken elsewhere.
     """
-    newest = [one.newest for one in islice(recorded_savepoints(instance, job), LOOKED_AT)]
-    found = sorted(newest, key=lambda one: one.taken_at_ms, reverse=True)
-    version = next((one.code_version for one in found if one.code_version is not None), None)
-    return found[0]._replace(code_version=version) if found else None
+    recorded = [one.newest for one in islice(recorded_savepoints(instance, job), LOOKED_AT)]
+    newest = sorted(recorded, key=lambda one: one.taken_at_ms, reverse=True)
+    version = next((one.code_version for one in newest if one.code_version is not None), None)
+    return newest[0]._replace(code_version=version) if newest else None
 
 
 def _recorded(event: dg.AssetMaterialization) -> Recorded | None:

@@ -1,4 +1,4 @@
-"""The states of a stream, as external assets: one per state table."""
+"""`<job>/<operator uid>/<state>`: the states of a stream, as external assets, one per state table."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def build_state_spec(
         job: Name of the job.
         table: Folder of the state below the job's root.
         about: What kind of state it is, if that is known.
-        deps: What feeds its operator.
+        deps: Assets upstream of its operator.
         uri: Address of the folder.
     """
     return dg.AssetSpec(
@@ -55,10 +55,10 @@ def state_materialization(
         job: Name of the job.
         row: The checkpoint.
         state: The state in it.
-        schema: Its types; None where they could not be read.
+        schema: Its types; None if they could not be read.
         groups: Rows of its log in each key group.
         sample: A few of its rows.
-        skipped: How many completed checkpoints between the last one reported for it and this one have no event.
+        skipped: Number of completed checkpoints between the last one reported for it and this one; they have no event.
         uri: Folder of the state.
         now_ms: Time of the report.
     """

@@ -1,4 +1,4 @@
-"""What the page of a state shows besides its figures: columns, rows per key group as table and picture, a few rows."""
+"""Metadata on the page of a state, besides figures: columns, rows per key group as table and picture, a few rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,16 +16,16 @@ from state_engine.serialization.types import ddl_to_arrow
 GROUPS_SHOWN = 20
 _WIDTH = 60
 _MEANS = {
-    KEY_GROUP: "where the key's hash puts it",
+    KEY_GROUP: "the key group of the key's hash",
     OP: "put, append, delete, clear or reset_group",
     POSITION: "the epoch that wrote the row",
     SEQ: "its place in the epoch",
-    LAST_ACCESS: "in ms, for a time to live",
+    LAST_ACCESS: "in ms, for states with a time to live",
 }
 
 
 def column_schema(schema: StateSchema | None) -> dg.TableSchema:
-    """Returns the columns of a state's table, with the types that its author declared; none of an unknown one."""
+    """Returns the columns of a state's table, with the types that its author declared; none if they are not known."""
     if schema is None:
         return dg.TableSchema([])
     types = {column.name: column.type for column in schema.key} | {"value": schema.value, OP: "string"}
@@ -36,10 +36,10 @@ def column_schema(schema: StateSchema | None) -> dg.TableSchema:
 
 
 def spread_metadata(groups: Sequence[float]) -> Metadata:
-    """Returns how the rows of a state are spread over the key groups: a figure, the largest ones, a picture.
+    """Returns how the rows of a state are spread over the key groups: the skew, the largest key groups, a picture.
 
     Args:
-        groups: Rows of its log in each key group; none for a state that is not spread over them.
+        groups: Rows of its log in each key group; empty for a state that is not keyed.
     """
     spread = spread_of(groups)
     largest = sorted(range(len(groups)), key=lambda group: -groups[group])[:GROUPS_SHOWN]
@@ -83,7 +83,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Returns a value as text that cannot end its cell, nor be taken for Markdown."""
+    """Returns a value as text that cannot end its cell and is not read as Markdown."""
     text = f"{len(value):,} bytes" if isinstance(value, bytes) else str(value)
     text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
     return "`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`" if text.strip() else "` `"

@@ -1,8 +1,8 @@
-"""What a stream is made of, as far as assets need it: sources, states, sinks, and what feeds what.
+"""The plan of a stream, as far as assets need it: sources, states, sinks, and the edges between them.
 
-Known from two places, none of which imports the job: the plan that `lakestate explain <job> --json` printed, and the
-newest epoch that the job sealed. The plan knows names and edges before the job has run for the first time; the epoch
-knows what is really there, such as the tables of sinks and the states that the runtime adds.
+It comes from two places, and neither imports the job: the plan that `lakestate explain <job> --json` printed, and the
+newest epoch that the job sealed. The plan has names and edges before the first run of the job. The epoch has what
+really exists, such as the tables of sinks and the states that the runtime adds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from state_engine.text import UNDECODABLE
 
 
 class Source(NamedTuple):
-    """A stream that feeds the job; `uri` where it lies, if that is known."""
+    """A source of the job; `uri` is where it is stored, if that is known."""
 
     name: str
     kind: str = ""
@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 
 class Sink(NamedTuple):
-    """An output of the job. `operator` is empty where nobody knows which one writes to it."""
+    """An output of the job. `operator` is empty if it is not known which operator writes to it."""
 
     uid: str
     kind: str = ""
@@ -43,14 +43,14 @@ class Sink(NamedTuple):
 
 
 class Way(NamedTuple):
-    """What feeds an operator: an operator by its uid, or a source by its name."""
+    """An input of an operator: another operator, by its uid, or a source, by its name."""
 
     upstream: str
     is_source: bool
 
 
 class Feeders(NamedTuple):
-    """What feeds something: the tables of the nearest states, and the names of the nearest sources."""
+    """What is upstream of a state or sink: the tables of the nearest states, and the names of the nearest sources."""
 
     tables: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
@@ -58,13 +58,13 @@ class Feeders(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """A stream.
+    """The plan of a stream.
 
     Attributes:
-        sources: What feeds it.
+        sources: Its sources.
         states: All states.
         sinks: Its outputs.
-        ways: What feeds each operator. One that is not in it may be fed by every source.
+        ways: The inputs of each operator. An operator that is not in it may read every source.
     """
 
     sources: tuple[Source, ...] = ()
@@ -73,25 +73,25 @@ class StreamPlan:
     ways: Mapping[str, tuple[Way, ...]] = field(default_factory=dict)
 
     def feeders_of(self, uid: str) -> Feeders:
-        """Returns what feeds an operator."""
+        """Returns the nearest states and sources upstream of an operator."""
         if uid not in self.ways:
             return Feeders(sources=frozenset(source.name for source in self.sources))
-        found = Feeders()
+        feeders = Feeders()
         for way in self.ways[uid]:
             more = Feeders(sources=frozenset({way.upstream})) if way.is_source else self._given_by(way.upstream)
-            found = Feeders(found.tables | more.tables, found.sources | more.sources)
-        return found
+            feeders = Feeders(feeders.tables | more.tables, feeders.sources | more.sources)
+        return feeders
 
     def writers_of(self, sink: Sink) -> Feeders:
-        """Returns what feeds a sink: every state where nobody knows which operator writes to it."""
+        """Returns the nearest states and sources upstream of a sink; all states if its operator is not known."""
         if not sink.operator:
             return Feeders(frozenset(state.table for state in self.states))
         return self._given_by(sink.operator)
 
     def _given_by(self, uid: str) -> Feeders:
-        """What an operator hands on stands on its states; one without any hands on what feeds it."""
-        own = frozenset(state.table for state in self.states if state.uid == uid)
-        return Feeders(own) if own else self.feeders_of(uid)
+        """Returns the states of an operator; for one without states, what is upstream of it."""
+        tables = frozenset(state.table for state in self.states if state.uid == uid)
+        return Feeders(tables) if tables else self.feeders_of(uid)
 
 
 class _ExplainedSource(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ class _ExplainedOperator(msgspec.Struct, frozen=True):
 
 
 class _Explained(msgspec.Struct, frozen=True):
-    """As much of `JobExplanation` as is looked at: that one lies in a room that imports Spark."""
+    """The fields of `JobExplanation` that are read; `JobExplanation` itself is in a room that imports Spark."""
 
     job: str
     sources: tuple[_ExplainedSource, ...] = ()
@@ -135,29 +135,29 @@ def read_plan(job: str, text: bytes | str) -> StreamPlan:
     """Reads what `lakestate explain <job> --json` printed.
 
     Args:
-        job: Name of the job that it has to be of.
+        job: Name of the job that the plan must be of.
         text: The JSON.
 
     Raises:
-        JobDefinitionError: It is something else, or of another job.
+        JobDefinitionError: It is not a plan, or one of another job.
     """
-    again = f"Write it again: lakestate explain {job} --json."
+    action = f"Write it again: lakestate explain {job} --json."
     try:
-        found = msgspec.json.decode(text, type=_Explained)
+        plan = msgspec.json.decode(text, type=_Explained)
     except UNDECODABLE as error:
-        raise JobDefinitionError(f"The plan of job {job!r} is no such plan: {error}.", action=again) from error
-    if found.job != job:
-        raise JobDefinitionError(f"The plan of job {job!r} is one of job {found.job!r}.", action=again)
+        raise JobDefinitionError(f"The plan of job {job!r} cannot be read: {error}.", action=action) from error
+    if plan.job != job:
+        raise JobDefinitionError(f"The plan of job {job!r} is one of job {plan.job!r}.", action=action)
     return StreamPlan(
-        sources=tuple(Source(source.name, source.kind) for source in found.sources),
-        states=tuple(_states(found.operators)),
-        sinks=tuple(Sink(sink.uid, sink.kind, "", one.uid) for one in found.operators for sink in one.sinks),
-        ways={one.uid: tuple(Way(way.upstream, way.is_source) for way in one.inputs) for one in found.operators},
+        sources=tuple(Source(source.name, source.kind) for source in plan.sources),
+        states=tuple(_states(plan.operators)),
+        sinks=tuple(Sink(sink.uid, sink.kind, "", one.uid) for one in plan.operators for sink in one.sinks),
+        ways={one.uid: tuple(Way(way.upstream, way.is_source) for way in one.inputs) for one in plan.operators},
     )
 
 
 def plan_of(manifest: Manifest) -> StreamPlan:
-    """Returns what a sealed epoch tells: no edges, and sources by number."""
+    """Returns the plan from a sealed epoch: it has no edges, and names sources by number."""
     sources = [
         Source(f"source_{number}", one.kind, one.path) for number, one in enumerate(manifest.fingerprints, start=1)
     ]
@@ -171,17 +171,17 @@ def plan_of(manifest: Manifest) -> StreamPlan:
 
 
 def merged(plan: StreamPlan | None, seen: StreamPlan | None) -> StreamPlan:
-    """Returns what both tell. Of what both know, the plan says how it hangs together, the epoch where it lies."""
+    """Returns both plans in one. For what is in both, `plan` gives names and edges, and `seen` the addresses."""
     if plan is None or seen is None:
         return plan or seen or StreamPlan()
     places = {sink.uid: sink.uri for sink in seen.sinks}
-    known = {state.table for state in plan.states}
-    alone = len(plan.sources) == len(seen.sources) == 1  # an epoch does not tell names, and may have another order
+    tables = {state.table for state in plan.states}
+    is_single = len(plan.sources) == len(seen.sources) == 1  # an epoch has no names, and may have another order
     return StreamPlan(
         sources=tuple(source._replace(uri=seen.sources[0].uri) for source in plan.sources)
-        if alone
+        if is_single
         else plan.sources or seen.sources,
-        states=(*plan.states, *(state for state in seen.states if state.table not in known)),
+        states=(*plan.states, *(state for state in seen.states if state.table not in tables)),
         sinks=tuple(sink._replace(uri=places.get(sink.uid, "")) for sink in plan.sinks) or seen.sinks,
         ways=plan.ways,
     )

@@ -73,7 +73,7 @@ def stream_command(workload: Workload) -> Callable[..., None]:
         json: Json = None,
         check: Check = False,
         records: Annotated[str, typer.Option(help="Size of the data set.")] = "2m",
-        keys: Annotated[str, typer.Option(help="Number of distinct keys in the data set.")] = "100k",
+        keys: Annotated[str, typer.Option(help="Number of keys from which it is drawn.")] = "100k",
         epochs: Annotated[str, typer.Option(help="Sizes of epochs.")] = "200k,1m",
         engines: Annotated[
             str, typer.Option(help="Which engines; those of Flink need `make flink`, and are skipped without it.")

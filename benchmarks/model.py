@@ -153,7 +153,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         workload: A name in `benchmarks.workloads`, `WORKER_MEMORY` or `STATE_BACKENDS`.
         engine: A name in `CONTENDERS`.
         key_type: `int` (64 bits) or `string`.
-        keys: Number of distinct keys of the data set.
+        keys: Number of keys from which the data set is drawn.
         epochs: Number of epochs to read.
         epoch_records: Records of each epoch.
         files_per_epoch: Input files of each epoch.
@@ -215,7 +215,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         form: Form of the API, or the peer's operator.
         backend: Where the state is held.
         key_type: `int` or `string`.
-        keys: Number of distinct keys of the data set.
+        keys: Number of keys from which the data set is drawn.
         records: Records that this engine read, including its warm-up.
         epoch_records: Records of each epoch.
         parallelism: Subtasks.

@@ -78,7 +78,7 @@ def measure(case: OperationCase, client: JobClient, watch: EpochWatch) -> Measur
             first = watch.count
             for number in range(count if beside else 0):
                 watch.wait_for(first + 1 + number * EPOCHS_PER_SAVEPOINT, TIMEOUT)
-                time.sleep(watch.length() * (number * 0.37 % 1))  # anywhere in an epoch
+                time.sleep(watch.length() * (number * 0.37 % 1))  # savepoints may begin anywhere in an epoch
                 _take(client, measured)
             watch.wait_for(first + 1 + epochs, TIMEOUT)
             (measured.beside if beside else measured.alone).append(watch.phase(first, epochs))

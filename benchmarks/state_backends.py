@@ -61,7 +61,7 @@ def loads(keys: Sequence[int]) -> list[tuple[int, int]]:
     """Returns pairs: a number of keys, and the number of them that an epoch touches.
 
     Compared cases touch the same number of keys, each once: a second touch in an epoch would find its key in memory, at
-    any size. So sizes below `TOUCHED`, and again the largest size, run with epochs that touch the smallest size.
+    any size. So sizes below `TOUCHED`, and again the largest, run with epochs of as many keys as the smallest has.
     """
     large, fewest = [count for count in keys if count >= TOUCHED], min(keys)
     if fewest >= TOUCHED:

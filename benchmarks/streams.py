@@ -25,7 +25,7 @@ class Plan(NamedTuple):
         workload: A name in `WORKLOADS`.
         engines: Names in `ENGINES`.
         records: Size of the data set; it is replayed if it has too few epochs.
-        keys: Number of distinct keys in the data set.
+        keys: Number of keys from which the data set is drawn.
         epochs: Sizes of epochs, in records.
         key_types: `int`, `string`.
         least_epochs: The least number of epochs.

@@ -1,4 +1,4 @@
-"""What a job must come to, and what a table lacks, has too often, or has otherwise than it should."""
+"""Expected results of a job, and the lost, doubled and differing rows of a table compared with them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,9 +11,9 @@ class Difference(NamedTuple):
     """How a table differs from the expected one, in rows.
 
     Attributes:
-        lost: Expected, and no row of that key is there for it.
-        doubled: There, and more than are expected of that key (which may be none).
-        differing: There as expected by key, but with other values.
+        lost: Expected rows without an actual row of their key.
+        doubled: Actual rows beyond the number that is expected of their key (which may be none).
+        differing: Actual rows that match an expected one by key, but have other values.
     """
 
     lost: int
@@ -22,14 +22,14 @@ class Difference(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What a job must come to.
+    """The expected results of a job.
 
     Attributes:
-        records: How many there are in the input.
+        records: Number of records in the input.
         outputs: Tables by name.
-        states: By (uid, name), with the key's columns, `user_key` of a map, and `value`: of a list the whole one, in
-            order.
-        keys: Columns that identify a row: of an output by its name, of a state by its operator's uid; those of a map
+        states: Tables by (uid, name), with the key's columns, `user_key` for a map, and `value`: for a list the whole
+            list, in order.
+        keys: Columns that identify a row: of an output by its name, of a state by its operator's uid. Rows of a map
             state have `user_key` as well.
     """
 
@@ -59,9 +59,9 @@ def compare(actual: pa.Table, expected: pa.Table, key: Sequence[str]) -> Differe
     """Compares two tables as bags of rows, whole row by whole row; nulls are equal to nulls.
 
     Args:
-        actual: What is there; may have more columns, which are ignored, and types that cast to the expected ones.
-        expected: What should be there.
-        key: Columns that say which rows belong together.
+        actual: The actual rows; may have more columns, which are ignored, and types that cast to the expected ones.
+        expected: The expected rows.
+        key: Columns by which actual and expected rows are matched.
 
     Raises:
         ValueError: A column is missing, or its type cannot become the expected one without loss.

@@ -1,4 +1,4 @@
-"""The drivers of jobs on this machine, as a Dagster resource."""
+"""Dagster resource for the drivers of jobs on this machine."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -32,13 +32,13 @@ from state_engine.savepoint import SavepointRequest
 class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Starts, watches and stops drivers of registered jobs below one root, as processes that outlive Dagster's.
 
-    What is wanted of a job is kept beside its state, so the command line and Dagster know the same.
+    What is wanted of a job is stored beside its state, so the command line and Dagster share it.
     """
 
     root: str = Field(description="Folder, file:// or object store address under which each job has a folder.")
 
     def start(self, job: str, request: StartRequest | None = None) -> StartedDriver:
-        """Starts a job and keeps that it is wanted; the JVM is not waited for.
+        """Starts a job and records that it is wanted; does not wait for the JVM.
 
         Raises:
             JobAlreadyRunningError: A process of this machine holds it.
@@ -50,11 +50,11 @@ class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return await_start(self.root, job)
 
     def log(self, job: str) -> Path:
-        """Returns where the newest driver of a job logs."""
+        """Returns the path of the log of a job's newest driver."""
         return log_path(driver_folder(self.root, job))
 
     def stop(self, job: str, *, savepoint: SavepointRequest | None = None, drain: bool = False) -> str | None:
-        """Stops a job, with a savepoint if one is wanted, and waits for it; returns where the savepoint is.
+        """Stops a job, with a savepoint if one is requested, and waits for the end; returns where the savepoint is.
 
         Raises:
             JobNotRunningError: No process of this machine runs it.
@@ -63,7 +63,7 @@ class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return stop_driver(self.root, job, savepoint=savepoint, drain=drain)
 
     def replace(self, job: str, request: StartRequest) -> None:
-        """Ends a running driver in order and starts the job with another request, which is wanted from the first.
+        """Ends a running driver in order and starts the job with another request, which is recorded first.
 
         Raises:
             DriverNotEndedError: The driver does not end.
@@ -71,28 +71,28 @@ class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         replace_driver(self.root, job, request)
 
     def kill(self, job: str) -> None:
-        """Ends a driver at once, as one that hangs, and keeps that the job is not wanted."""
+        """Kills a driver, such as one that hangs, and records that the job is not wanted."""
         kill_driver(self.root, job)
 
     def status(self, job: str, *, hangs_after: timedelta = HANGS_AFTER) -> Heartbeat:
-        """Looks at the driver of a job, and sees that its log does not grow for ever."""
+        """Returns the condition of a job's driver, and trims its log so that it does not grow for ever."""
         trim_log(driver_folder(self.root, job))
         return look(self.root, job, hangs_after=hangs_after)
 
     def restart(self, job: str, seen: Wanted) -> StartedDriver | None:
-        """Starts a driver that has failed once more; null if somebody has said otherwise since `seen` was read."""
+        """Restarts a driver that has failed; null if what is wanted has changed since `seen` was read."""
         return restart_driver(self.root, job, seen)
 
     def note_failure(self, job: str, seen: Wanted, cause: str) -> Wanted | None:
-        """Keeps that the newest start has failed; null if somebody has said otherwise since `seen` was read."""
+        """Records that the newest start has failed; null if what is wanted has changed since `seen` was read."""
         return note_failure(self.root, job, seen, cause)
 
     def give_up(self, job: str, seen: Wanted, reason: str) -> Wanted | None:
-        """Keeps why nobody restarts a job any more; null if somebody has said otherwise since `seen` was read."""
+        """Records why a job is not restarted any more; null if what is wanted has changed since `seen` was read."""
         return give_up(self.root, job, seen, reason)
 
     def end_hanging(self, job: str) -> None:
-        """Ends a driver that hangs; the job is still wanted."""
+        """Kills a driver that hangs; the job is still wanted."""
         end_hanging(self.root, job)
 
 

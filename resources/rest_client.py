@@ -1,4 +1,4 @@
-"""The servers of running jobs, as a Dagster resource."""
+"""Dagster resource for the REST servers of running jobs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,35 +15,35 @@ from state_engine.savepoint.group_report import KeyGroupRestore
 
 
 class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Asks the processes of running jobs. Every operation waits for its end, and says by name why it came to nothing.
+    """Sends requests to the processes of running jobs. Every operation waits for its end; a failure has a named error.
 
-    The token, where a server wants one, is no setting: it comes from the environment, `LAKESTATE_REST_TOKEN`, or from
-    the file in which the process of this machine has said where it listens.
+    If a server requires a token, it is not a setting here: it comes from the environment, `LAKESTATE_REST_TOKEN`, or
+    from the file in which a process of this machine publishes its address.
 
-    All operations raise `JobNotRunningError` if nobody runs the job, `RunnerUnreachableError` if its process does not
-    answer, `RequestRefusedError` if it refuses, and `OperationFailedError` if what was asked for failed.
+    All operations raise `JobNotRunningError` if no process runs the job, `RunnerUnreachableError` if its process does
+    not answer, `RequestRefusedError` if it refuses, and `OperationFailedError` if the operation failed.
     """
 
     root: str = Field(description="Folder, file:// or object store address under which each job has a folder.")
     urls: dict[str, str] = Field(
         default={},
-        description="Addresses of the servers of jobs that run on other machines, or keep their state in a bucket.",
+        description="REST addresses of jobs that run on other machines, or that keep their state in a bucket.",
     )
 
     def job(self, job: str) -> RunningJob:
-        """Returns a job that some process runs."""
+        """Returns a job that a process runs."""
         return RunningJob(self.root, job, self.urls.get(job))
 
     def is_running(self, job: str) -> bool:
-        """Says whether a process holds the job and answers for it."""
+        """Returns whether a process holds the job and answers for it."""
         try:
             return self.job(job).goes_on()
         except JobNotRunningError:
             return False
 
-    def savepoint(self, job: str, wanted: SavepointRequest | None = None) -> str:
+    def savepoint(self, job: str, request: SavepointRequest | None = None) -> str:
         """Takes a savepoint and returns where it is."""
-        return str(self.job(job).operate("savepoints", body=savepoint_trigger(wanted or SavepointRequest())).result)
+        return str(self.job(job).operate("savepoints", body=savepoint_trigger(request or SavepointRequest())).result)
 
     def checkpoint(self, job: str, *, full: bool = False) -> int:
         """Takes a checkpoint with the job's next epoch and returns its id."""
@@ -68,7 +68,7 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         operators: Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> KeyGroupRestore:
-        """Takes key groups, as pairs of first and last, or keys back to where they were at a savepoint."""
+        """Restores key groups, as pairs of first and last, or keys from a savepoint or another source."""
         body = KeyGroupsRestore(
             source=source,
             key_groups=list(key_groups) if key_groups is not None else None,
@@ -78,22 +78,22 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         )
         return self.job(job).restore_key_groups(body)
 
-    def stop(self, job: str, wanted: SavepointRequest | None = None, *, drain: bool = False) -> str:
-        """Stops a job with a savepoint, waits until its process has let go of it, and returns where the savepoint is.
+    def stop(self, job: str, request: SavepointRequest | None = None, *, drain: bool = False) -> str:
+        """Stops a job with a savepoint, waits until its process has released it, and returns where the savepoint is.
 
-        A driver of this machine that is supervised is stopped by `JobControlResource.stop`.
+        For a supervised driver of this machine use `JobControlResource.stop`.
         """
         running = self.job(job)
-        location = running.operate("stop", body=stop_with_savepoint(wanted or SavepointRequest(), drain=drain)).result
+        location = running.operate("stop", body=stop_with_savepoint(request or SavepointRequest(), drain=drain)).result
         running.await_end()
         return str(location)
 
     def incarnation(self, job: str) -> Incarnation:
-        """Returns the process that runs the job, and how far it is."""
+        """Returns which process runs the job, and its progress."""
         return self.job(job).incarnation()
 
     def metrics(self, job: str) -> str:
-        """Returns the figures of the job's process as Prometheus reads them."""
+        """Returns the metrics of the job's process in Prometheus' text format."""
         return self.job(job).metrics()
 
 

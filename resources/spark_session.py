@@ -1,4 +1,4 @@
-"""A Spark session for bounded work, as a Dagster resource: no JVM before it is used, and none after the run."""
+"""Dagster resource for a Spark session for bounded work: no JVM before its first use, and none after the run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from state_engine.spark import SparkWriter
 
 _OF_THIS_MACHINE = ("spark.driver.host", "spark.driver.bindAddress", "spark.pyspark.python")
-"""Settings with which a driver cannot be reached from a cluster, or that its workers do not have."""
+"""Settings of a local session: with them a cluster could not reach the driver, or its workers would find no Python."""
 
 
 class SparkSessionResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Gives a session that is made when it is first asked for, and ends it with the run.
+    """Provides a session that is created at its first use and ended with the run.
 
-    For runs that come to an end by themselves, such as a canonical savepoint of a large state. A stream has a session
-    of its own, in its driver.
+    For runs that end by themselves, such as a canonical savepoint of a large state. A stream has its own session, in
+    its driver.
 
-    A session with a master is that of Dagster's `LazyPySparkResource`, which never ends one. Workers of a cluster need
-    Lakestate, as those of streams do.
+    A session with a master comes from Dagster's `LazyPySparkResource`, which itself never ends one. Workers of a
+    cluster need Lakestate installed, as those of streams do.
     """
 
-    master: str | None = Field(default=None, description="Such as local[4] or spark://host:7077; by default local[2].")
+    master: str | None = Field(default=None, description="Such as local[4] or spark://host:7077. Default: local[2].")
     remote: str | None = Field(
-        default=None, description="Address of a Spark Connect server, sc://host:15002, in place of a master."
+        default=None, description="Address of a Spark Connect server, such as sc://host:15002, in place of a master."
     )
-    app_name: str = Field(default="lakestate-dagster", description="What the session is called.")
-    config: dict[str, str] = Field(default={}, description="More of Spark's configuration.")
+    app_name: str = Field(default="lakestate-dagster", description="Name of the Spark application.")
+    config: dict[str, str] = Field(default={}, description="Additional Spark configuration.")
 
     _lazy: Any = PrivateAttr(default=None)
     _connected: Any = PrivateAttr(default=None)
 
     @property
     def session(self) -> "SparkSession":
-        """The session; the first look makes it.
+        """The session; the first access creates it.
 
         Raises:
             JobDefinitionError: Both `master` and `remote` are set, or Spark Connect is not installed.
@@ -54,29 +54,29 @@ class SparkSessionResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         if self.remote is not None:
             if self._connected is None:
                 self._connected = self._connect(self.remote)
-            found: SparkSession = self._connected
+            session: SparkSession = self._connected
         else:
             if self._lazy is None:
                 self._lazy = self._wrapped()
-            found = self._lazy.spark_session
-        return found
+            session = self._lazy.spark_session
+        return session
 
     @property
     def is_started(self) -> bool:
-        """Whether anybody has asked for the session yet."""
+        """Whether the session has been created."""
         return self._lazy is not None or self._connected is not None
 
     def savepoint_writer(self) -> "SparkWriter":
-        """Returns what folds large states for canonical savepoints by a Spark job.
+        """Returns the writer that folds large states for canonical savepoints by a Spark job.
 
         Raises:
-            JobDefinitionError: The session is one of Spark Connect, which has no such jobs.
+            JobDefinitionError: The session is one of Spark Connect, which cannot run such jobs.
         """
         from state_engine.spark import SparkWriter
 
         if self.remote is not None:
             raise JobDefinitionError(
-                "A canonical savepoint is not written over Spark Connect, which knows no tasks of ours.",
+                "A canonical savepoint cannot be written over Spark Connect, which cannot run Lakestate's tasks.",
                 action="Give the resource a `master`.",
             )
         return SparkWriter(self.session)
@@ -110,14 +110,14 @@ class SparkSessionResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["SparkSessionResource"]:
-        """Ends the session behind the run, if there is one."""
+        """Ends the session after the run, if there is one."""
         try:
             yield self
         finally:
             self.stop()
 
     def stop(self) -> None:
-        """Ends the session; the next look makes another one."""
+        """Ends the session; the next access creates another one."""
         lazy, self._lazy = self._lazy, None
         connected, self._connected = self._connected, None
         for session in (lazy.spark_session if lazy is not None else None, connected):

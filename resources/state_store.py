@@ -1,4 +1,4 @@
-"""Where jobs keep their state, as a Dagster resource."""
+"""Dagster resource for the storage in which jobs keep their state."""
 
 from contextlib import suppress
 
@@ -20,25 +20,25 @@ from state_engine.savepoint import (
     load_savepoint,
     read_pinned,
     retain,
-    trigger_savepoint,
+    take_savepoint,
 )
 from state_engine.savepoint.catalogue import location_of
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.open import open_storage
 
 TRIGGER = "dagster"
-"""What a savepoint says in `trigger` that a person asked Dagster for."""
+"""The `trigger` of a savepoint that a user requested in Dagster."""
 
 
 def is_ours(savepoint: Savepoint) -> bool:
-    """Says whether Dagster asked for a savepoint, for a person or by a policy."""
+    """Returns whether Dagster requested a savepoint, for a user or by a policy."""
     return savepoint.trigger == TRIGGER or made_by_policy(savepoint.trigger)
 
 
 class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Reads the state of jobs below one root and takes savepoints of it, running or not, without a JVM.
+    """Reads the state of jobs below one root and takes savepoints of them, running or not, without a JVM.
 
-    Credentials of object stores come from the environment, as obstore finds them.
+    Credentials of object stores come from the environment, where obstore finds them.
     """
 
     root: str = Field(description="Folder, file:// or object store address under which each job has a folder.")
@@ -52,63 +52,61 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return "/".join(part for part in (self.root.rstrip("/"), job, path) if part)
 
     def find_savepoint(self, job: str, label: str) -> Savepoint | None:
-        """Returns the newest savepoint with this label that Dagster asked for, or None.
+        """Returns the newest savepoint with this label that Dagster requested, or None.
 
-        A label is no name: whoever calls `JobClient.trigger_savepoint` may have used the same one, for another epoch.
+        A label is not unique: a caller of `JobClient.trigger_savepoint` may have used the same one for another epoch.
         """
-        found = [one for one in list_savepoints(self.root, job) if one.label == label and is_ours(one)]
-        return max(found, key=lambda one: one.created_at, default=None)
+        savepoints = [one for one in list_savepoints(self.root, job) if one.label == label and is_ours(one)]
+        return max(savepoints, key=lambda one: one.created_at, default=None)
 
-    def take_savepoint(self, job: str, wanted: SavepointRequest, *, writer: RangeWriter | None = None) -> Savepoint:
-        """Takes a savepoint of the newest sealed epoch; the job neither has to run nor notices.
+    def take_savepoint(self, job: str, request: SavepointRequest, *, writer: RangeWriter | None = None) -> Savepoint:
+        """Takes a savepoint of the newest sealed epoch; the job need not run, and is not interrupted.
 
         Args:
             job: Name of the job.
-            wanted: Which savepoint.
-            writer: Who folds a canonical one; this process by default.
+            request: Which savepoint.
+            writer: Folds a canonical one; by default this process does.
 
         Raises:
             NothingToRestoreError: The job never sealed an epoch.
-            CorruptionError: A file that a restore would need is gone or damaged.
+            CorruptionError: A file that a restore would need is missing or damaged.
             CondemnedError: Retention is removing files of this epoch.
             SavepointError: It could not be written.
         """
-        taken: Savepoint = trigger_savepoint(
-            self.root, job, clock=SystemClock(), ids=RandomIds(), writer=writer, **wanted.arguments(TRIGGER)
-        )
-        return taken
+        request = request.taken_by(TRIGGER)
+        return take_savepoint(self.root, job, request, clock=SystemClock(), ids=RandomIds(), writer=writer)
 
     def retain(self, job: str, policy: RetentionPolicy, *, dry_run: bool = False) -> Retained:
-        """Deletes what a policy does not keep and nobody needs; the job may be running.
+        """Deletes what a policy does not keep and nothing else needs; the job may be running.
 
         Raises:
-            CorruptionError: Something is damaged, so nobody knows what it needs; no file of the job was deleted.
-            StorageError: The storage does not answer; going on later is safe.
+            CorruptionError: A file is damaged, so it is not known what is needed; no file of the job was deleted.
+            StorageError: The storage does not answer; a later call can safely go on.
         """
         return retain(self.root, job, policy, dry_run=dry_run, clock=SystemClock(), ids=RandomIds())
 
     def validate_savepoint(self, job: str, savepoint: Savepoint) -> list[Manifest]:
-        """Checks that all files of a savepoint are there and returns the manifests that lead to its epoch.
+        """Checks that all files of a savepoint exist and returns the manifests that lead to its epoch.
 
-        Lengths of files and hashes of manifests are compared; the contents of state files are not read. Of a native
+        Lengths of files and hashes of manifests are compared; the contents of state files are not read. For a native
         savepoint the first manifest is that of the newest checkpoint at or before the epoch, unless it was removed
-        meanwhile; a canonical one has the manifest of its epoch alone.
+        meanwhile; a canonical one has only the manifest of its epoch.
 
         Raises:
             NothingToRestoreError: There is no such savepoint.
-            CorruptionError: Something is gone or damaged.
+            CorruptionError: A file is missing or damaged.
         """
         load_savepoint(self.root, job, savepoint.savepoint_id)
         if not isinstance(savepoint, Pin):
             return [load_canonical(location_of(self.root, savepoint)).head.manifest]
         storage = open_storage(self.root, job)
         pinned = read_pinned(storage, savepoint)
-        behind = list(pinned.segment.manifests) or [pinned.head.manifest]
-        if savepoint.base is not None and savepoint.base.epoch < behind[0].epoch:
-            with suppress(NotFoundError):  # no part of the savepoint
+        manifests = list(pinned.segment.manifests) or [pinned.head.manifest]
+        if savepoint.base is not None and savepoint.base.epoch < manifests[0].epoch:
+            with suppress(NotFoundError):  # it may have been removed, since it is not part of the savepoint
                 base = savepoint.base
-                return [ManifestLog(storage, job).read(base.generation, base.epoch).manifest, *behind]
-        return behind
+                return [ManifestLog(storage, job).read(base.generation, base.epoch).manifest, *manifests]
+        return manifests
 
 
 __all__ = ["TRIGGER", "StateStoreResource", "is_ours"]

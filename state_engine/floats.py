@@ -22,7 +22,7 @@ def one_float(value: Any) -> Any:
 def one_spelling(column: Any) -> Any:
     """Returns an Arrow array of floating-point numbers with one spelling of NaN, and of zero.
 
-    When Arrow makes dictionaries of numbers, it compares their bits, so that also one NaN differs from another.
+    When Arrow makes dictionaries of numbers, it compares their bits: even one NaN may differ from another.
     """
     column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0
     is_nan = pc.is_nan(column)

@@ -46,7 +46,7 @@ PEER_SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 STORES: Mapping[str, Mapping[str, str]] = {
-    # Spark's tuning guide recommends it: counting rows needs a read for each write.
+    # Spark's tuning guide mentions it: counting rows needs a read for each write.
     "groupBy/uncounted": {"spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false"},
     "groupBy/heap": {
         "spark.sql.streaming.stateStore.providerClass": (

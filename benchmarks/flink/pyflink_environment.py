@@ -30,7 +30,7 @@ def settings_of(mode: str, parallelism: str, backend: str, interval: str, checkp
 
 
 def stream_of(tables: StreamTableEnvironment, timed: tuple[str, ...]) -> Any:
-    """Returns the records. Event times are not in a column, since each would be converted to a Python object."""
+    """Returns the records. Each carries its event time, not as a column, which would be made a Python object."""
     table = tables.from_path("records")
     if not timed:
         return tables.to_data_stream(table)

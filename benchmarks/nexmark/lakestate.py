@@ -44,7 +44,7 @@ def run_in(spark: SparkSession, case: Case) -> Outcome:
     ends, given, query = EpochEnds(), GivenRows(), query_of(case.workload)
     spark.streams.addListener(ends)
     job(spark, case, given).start(spark, available_now=True).await_termination()
-    # After the last records more epochs fire the remaining timers. They belong to the end of the input.
+    # After the last records more epochs fire the remaining timers. These end the input, and do not count.
     times = ends.wait(case.epochs, more=True)
     rows = given.rows
     if form_of(CONTENDERS[case.engine]) == "declared" and query in declared_programs.RESULTS:

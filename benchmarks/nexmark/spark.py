@@ -19,7 +19,7 @@ from benchmarks.workloads.workload import CHECKS, checks
 SETTINGS = {
     # Rows are compared by 64-bit sums, which overflow.
     "spark.sql.ansi.enabled": "false",
-    # After the last record a batch without records lets the remaining timers fire.
+    # After the last record a batch without records emits the remaining rows.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
 UNTIMED = ("q3", "q18")
@@ -49,7 +49,7 @@ def run_in(spark: SparkSession, case: Case) -> Outcome:
     result = rows if query == REPLACING else _observed(rows)
     writer = result.writeStream.format("noop").outputMode("update" if query == REPLACING else "append")
     writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
-    # After the last records more batches fire the remaining timers. They belong to the end of the input.
+    # After the last records more batches emit the remaining rows. These end the input, and do not count.
     return Outcome(ends.wait(case.epochs, more=True), _final(spark, query, checkpoint, ends))
 
 

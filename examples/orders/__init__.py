@@ -1,1 +1,1 @@
-"""A shop that reminds of unpaid orders: an endless stream, a job with event-time timers, a batch recomputation."""
+"""A shop that sends reminders for unpaid orders: an endless stream, a job with event-time timers, a batch version."""

@@ -1,11 +1,11 @@
-"""Orders and payments of a shop, made up: the same ones on every machine, and as many as anybody wants.
+"""Generated orders and payments of a shop: the same ones on every machine, in any number.
 
-The stream has no end. It comes in parts of six hours; each is computed from its number alone, so that whoever writes
-them may go on anywhere. What is random about an order is drawn from a generator that is seeded with the part in which
-it was placed, and of that only `random()`, which Python promises not to change.
+The stream has no end. It comes in parts of six hours. Each part is computed from its number alone, so a writer can go
+on at any part. The random values of an order come from a generator that is seeded with the part in which the order was
+placed. Only its `random()` is used, which Python promises not to change.
 
-The order of the stream is total: by `event_time`, then by `seq`. The sequence number is given at the source, as the
-flights' page advises those whose records tie.
+The order of the stream is total: by `event_time`, then by `seq`. The source gives the sequence number, as
+`flights/data.py` advises for streams with ties.
 """
 
 import random
@@ -31,9 +31,9 @@ _DAY_MS = 86_400_000
 _PART_MS = PART // timedelta(milliseconds=1)
 _START_MS = int(START.timestamp()) * 1_000
 
-# Of all orders: this share is paid by then, after so many days; the rest never.
+# (cumulative share of all orders, paid after this many days, and before this many days); the rest is never paid.
 _PAID = ((0.60, 0, 1), (0.85, 1, 3), (0.94, 3, 7), (0.97, 7, 10))
-_PAID_TWICE = 0.03  # of the paid ones, within twenty days
+_PAID_TWICE = 0.03  # share of the paid orders, within twenty days
 _TWICE_DAYS = 20
 _LONGEST = (10 + _TWICE_DAYS) * _DAY_MS // _PART_MS + 1  # parts from an order to its last payment
 
@@ -49,7 +49,7 @@ _ARROW = pa.schema(_FIELDS)
 
 
 class Record(NamedTuple):
-    """An order that is placed, or paid for; the first two fields are the order of the stream."""
+    """An order that is placed, or a payment for one; the stream is ordered by the first two fields."""
 
     ms: int
     seq: int
@@ -60,16 +60,16 @@ class Record(NamedTuple):
 
 
 def read_part(number: int) -> pa.Table:
-    """Returns what happened within six hours, in the order of the stream.
+    """Returns the records of one part of six hours, in the order of the stream.
 
     Args:
-        number: Which six hours; the first ones, from `START` on, are 1.
+        number: Number of the part; the part that begins at `START` is 1.
 
     Raises:
         IndexError: The number is less than 1.
     """
     if number < 1:
-        raise IndexError(f"Parts of the orders begin with 1; there is no part {number}.")
+        raise IndexError(f"Parts of the orders start at 1; there is no part {number}.")
     first = _START_MS + (number - 1) * _PART_MS
     placed_in = range(max(1, number - _LONGEST), number + 1)
     records = sorted(
@@ -90,7 +90,7 @@ def write_files(parts: int, folder: Path) -> list[Path]:
 
 @lru_cache(maxsize=_LONGEST + 1)
 def _placed_in(part: int) -> tuple[Record, ...]:
-    """Returns the records of all orders that were placed in a part, whenever they were paid."""
+    """Returns the records of all orders that were placed in a part, with their payments in any later part."""
     draw = random.Random(f"orders of part {part}").random
     first = _START_MS + (part - 1) * _PART_MS
     numbers = range((part - 1) * ORDERS_PER_PART, part * ORDERS_PER_PART)

@@ -1,12 +1,12 @@
-"""Reminders for unpaid orders: one operator that acts when nothing happens.
+"""Reminders for unpaid orders: one operator with timers that act when no record comes.
 
     orders ── by customer ──> Customer ── reminders
                                   ├── cancelled (side output)
                                   └── returned (side output)
 
-An order that is not paid is reminded of after a day and after three, and cancelled after seven. That is event time: a
-stream that is replayed in a minute sends the same reminders as one that took a month. Each record is an order that was
-placed, or a payment; a payment for an order that is not open is given back.
+For an unpaid order a reminder is sent after one day and after three, and it is cancelled after seven. These are days of
+event time: a stream that is replayed in a minute sends the same reminders as one that took a month. Each record is an
+order that was placed, or a payment; a payment for an order that is not open is returned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ from state_engine.api import (
 from state_engine.spark import DeltaSink, StreamJob
 
 SCHEDULE = (timedelta(days=1), timedelta(days=3), timedelta(days=7))
-"""How long an order has been unpaid when it is reminded of; the last time it is cancelled."""
+"""How long an order has been unpaid when a reminder is sent; after the last time it is cancelled instead."""
 
 PAID_IS_KNOWN = Time.days(14)
 RECENT = timedelta(days=7)
@@ -50,14 +50,14 @@ RETURNED = OutputTag(
 
 
 class Order(NamedTuple):
-    """An order that is not paid, and how many reminders were sent."""
+    """An order that is not paid, and the number of reminders that were sent for it."""
 
     amount: int
     placed_at: datetime
     reminders: int
 
     def due(self) -> datetime:
-        """Returns when it is looked at next."""
+        """Returns when its next reminder, or its cancellation, is due."""
         return self.placed_at + SCHEDULE[self.reminders]
 
 
@@ -79,7 +79,8 @@ class Customer(KeyedProcessFunction):
             self.orders.update((self.orders.value() or 0) + 1)
             self.keep(value.order_id, Order(value.amount, value.event_time, 0), ctx)
         elif self.unpaid.contains(value.order_id):
-            # Its timer stays: another order of this customer may be due at the same time. It will find nothing.
+            # Its timer is not deleted, since another order of this customer may be due at the same time. For this order
+            # the timer will do nothing.
             self.unpaid.remove(value.order_id)
             self.paid.put(value.order_id, value.event_time)
         else:
@@ -114,12 +115,12 @@ class Customer(KeyedProcessFunction):
             )
 
     def keep(self, order_id: str, order: Order, ctx: KeyedProcessFunction.Context) -> None:
-        """Keeps an unpaid order, and has it looked at when it is due."""
+        """Stores an unpaid order, and registers a timer for when it is due."""
         self.unpaid.put(order_id, order)
         ctx.timer_service().register_event_time_timer(round(order.due().timestamp() * 1_000))
 
     def recent(self, now: datetime) -> int:
-        """Returns how many of the last reminders, this one included, were sent within `RECENT`."""
+        """Returns how many of the last reminders, with this one, were sent within `RECENT`."""
         times = [*self.reminded.get(), now]
         if len(times) <= REMINDED_KEPT:
             self.reminded.add(now)  # logs one element; update logs the whole list

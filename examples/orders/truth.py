@@ -1,12 +1,12 @@
-"""What the orders job must come to, recomputed as one batch in DuckDB.
+"""The expected results of the orders job, recomputed as one batch in DuckDB.
 
-The job goes through records and timers one after the other; here every order is looked at as a whole: when it was
-settled, and which times of the schedule came before that. Nothing is shared with the job but the meaning of its input.
+The job processes records and timers one by one. Here each order is computed as a whole: when it was settled, and which
+times of the schedule came before that. Only the meaning of the input is shared with the job.
 
-A timer fires behind the records of its own millisecond: the watermark lies one millisecond behind the newest record.
+A timer fires after the records of its own millisecond: the watermark is one millisecond behind the newest record.
 
-The state `paid` is left out: when an expired entry is removed is nobody's promise. What it is good for shows in
-`returned`.
+The state `paid` is left out, since the time at which an expired entry is removed is not specified. Its effect is
+visible in `returned`.
 """
 
 from pathlib import Path
@@ -86,7 +86,7 @@ KEYS = {
     "returned": ("seq",),
     "customer": ("customer",),
 }
-"""What identifies a row: of an output by its name, of a state by its operator's uid."""
+"""The columns that identify a row: of an output by its name, of a state by its operator's uid."""
 
 
 def compute_truth(folder: Path, *, drained: bool = False) -> Truth:
@@ -94,8 +94,8 @@ def compute_truth(folder: Path, *, drained: bool = False) -> Truth:
 
     Args:
         folder: Of the files.
-        drained: The input has ended, so that all timers have fired. Without it those have that the watermark behind
-            the last record has passed.
+        drained: The input has ended, so that all timers have fired. Otherwise only those timers have fired that the
+            watermark of the last record has passed.
     """
     until = "TIMESTAMPTZ '9999-12-31'" if drained else "(SELECT max(event_time) - INTERVAL 1 MILLISECOND FROM records)"
     with duckdb.connect() as connection:

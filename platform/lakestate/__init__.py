@@ -1,1 +1,1 @@
-"""Lakestate: run, watch and operate streaming jobs whose state lives in Delta."""
+"""Lakestate: run, watch and operate streaming jobs that store their state in Delta tables."""

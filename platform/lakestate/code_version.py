@@ -1,8 +1,8 @@
-"""Which code of a registered job would be started now, as a digest that changes with it. No JVM.
+"""Computes a digest of the code that a start of a registered job would run now: it changes with the code. No JVM.
 
-It is made of where the job's factory is, the distribution that it belongs to and its version, the Python files beside
-the factory, and what `lakestate explain` says of the job: operators, chains, states with their types, sinks. Another
-process looks, so that whoever asks imports neither the job nor Spark, and a job that cannot be imported harms nobody.
+The digest covers the entry point of the job's factory, its distribution and version, the Python files beside the
+factory, and what `lakestate explain` shows of the job: operators, chains, states with their types, sinks. Another
+process computes it. So the caller imports neither the job nor Spark, and a job that cannot be imported does no harm.
 
     python -m lakestate.code_version JOB
 """
@@ -25,10 +25,10 @@ _DIGITS = 12
 
 
 def code_version_of(job: str) -> str | None:
-    """Returns the digest; null if nobody can tell, such as of a job that is not registered or cannot be imported.
+    """Returns the digest; null if it cannot be computed, such as for a job that is not registered or not importable.
 
-    What was told is remembered for the life of this process: new code comes with a new one, as Dagster's code location
-    does.
+    The answer is cached for the life of this process, since new code comes with a new process, such as a reloaded code
+    location of Dagster.
 
     Args:
         job: Name of the job.
@@ -36,17 +36,17 @@ def code_version_of(job: str) -> str | None:
     try:
         return _told(job)
     except (OSError, subprocess.TimeoutExpired):
-        return None  # the machine is busy; whoever asks again may hear more
+        return None  # not cached: the machine is busy, and a later call may succeed
 
 
 @lru_cache
 def _told(job: str) -> str | None:
     command = [sys.executable, "-m", __name__, job]
-    done = subprocess.run(
+    process = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
     )
-    said = done.stdout.split()
-    return said[-1] if done.returncode == 0 and said else None
+    words = process.stdout.split()
+    return words[-1] if process.returncode == 0 and words else None
 
 
 def digest_of(job: str) -> str:
@@ -68,7 +68,7 @@ def digest_of(job: str) -> str:
 
 
 def _plan_of(job: str) -> msgspec.Struct | None:
-    """Returns what the job is made of; null where nobody but Spark knows it."""
+    """Returns what the job is made of; null if only Spark can tell."""
     from state_engine.spark.explain import explain_job
     from state_engine.spark.graph.dry import NeedsSparkError
 
@@ -97,7 +97,7 @@ def _own_version() -> str:
 
 if __name__ == "__main__":
     told = os.dup(1)
-    os.dup2(2, 1)  # whatever the job prints when it is imported is no part of the answer
+    os.dup2(2, 1)  # what the job prints when it is imported is not part of the answer
     os.write(told, f"{digest_of(sys.argv[1])}\n".encode())
 
 

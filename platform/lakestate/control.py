@@ -1,11 +1,12 @@
-"""Which process of this machine holds a job, and how it is reached.
+"""Finds the process of this machine that holds a job, and sends requests to it.
 
-That a process holds a job is told by the job's lock (`state_engine.storage.job_lock`), where it serves the job by
-`<root>/<job>/_control/endpoint.json`. Whether a job runs on this machine is asked of `process_of`, and of nothing else.
+The job's lock (`state_engine.storage.job_lock`) shows which process holds a job. The file
+`<root>/<job>/_control/endpoint.json` contains the address at which it serves the job. Only `process_of` decides whether
+a job runs on this machine.
 
-That file holds where the job's REST server listens, and the token if it wants one, so only its owner may read it. The
-runner keeps it locked: a file that nobody locks is of a process that is gone, whatever number it had. An address on
-this machine is no use to the readers of a bucket, so for roots in object stores there is one only where
+The file also contains the server's token, if it requires one, so only its owner may read it. The runner keeps the file
+locked: an unlocked file belongs to a process that has ended, whatever its process id. Readers of a bucket on other
+machines cannot use an address of this machine. So for a root in an object store the file exists only where
 `LAKESTATE_CONTROL` names a local folder for it.
 """
 
@@ -35,11 +36,11 @@ _REMEDIES = {401: f"Set {TOKEN} to the token that the job's process was started 
 
 
 class RunnerUnreachableError(LakestateError):
-    """The process of a running job lives, and does not answer."""
+    """The process of a running job lives, but does not answer."""
 
 
 class RequestRefusedError(LakestateError):
-    """A running job's server does not do what it was asked for.
+    """A running job's server refused a request.
 
     Attributes:
         status: The answer's HTTP status.
@@ -58,9 +59,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobProcess(NamedTuple):
-    """A process of this machine that holds a job, and where it serves it; null if it does not, not yet or not any more.
+    """A process of this machine that holds a job, and the endpoint at which it serves the job.
 
-    `str` names it for people.
+    The endpoint is null while it does not serve the job: not yet, or not any more. `str` describes the process for
+    people.
     """
 
     holder: Holder
@@ -71,22 +73,22 @@ class JobProcess(NamedTuple):
 
     @property
     def pid(self) -> int | None:
-        """Its number; null as long as its starter has not told it."""
+        """Its process id; null until its starter has written it down."""
         return self.holder.pid
 
     @property
     def is_driver(self) -> bool:
-        """Whether it serves the job once that runs."""
+        """Whether it is a driver, which serves the job once the job runs."""
         return self.endpoint is not None or self.holder.kind == "driver"
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is a driver that serves nothing: it is being started, ends, or hangs."""
+        """Whether it is a driver that serves no requests: it is starting, ending or hanging."""
         return self.is_driver and self.endpoint is None
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """As much of the server's answer as is looked at."""
+    """The fields of the server's answer that are read."""
 
     incarnation: str
     state: str = "RUNNING"
@@ -101,12 +103,12 @@ def endpoint_path(root: str, job: str) -> Path | None:
 
 @contextlib.contextmanager
 def publish_endpoint(root: str, job: str, endpoint: Endpoint) -> Iterator[None]:
-    """Tells where the job is reached until the block ends; then removes the file, unless a later runner wrote its own.
+    """Publishes where the job is reached until the block ends; then removes the file, unless a later runner wrote one.
 
     Args:
         root: Of the storage.
         job: Name of the job.
-        endpoint: What is told.
+        endpoint: What is published.
     """
     path = endpoint_path(root, job)
     if path is None:
@@ -130,7 +132,7 @@ def publish_endpoint(root: str, job: str, endpoint: Endpoint) -> Iterator[None]:
 
 
 def read_endpoint(root: str, job: str) -> Endpoint | None:
-    """Returns what the job's living process has told; nobody is asked. Null if there is none."""
+    """Returns the endpoint that the job's living process published, without a request to it; null if there is none."""
     path = endpoint_path(root, job)
     if path is None:
         return None
@@ -152,7 +154,7 @@ def _is_unlocked(descriptor: int) -> bool:
 
 
 def process_of(root: str, job: str) -> JobProcess | None:
-    """Returns the process of this machine that holds a job, without asking it; null if there is none."""
+    """Returns the process of this machine that holds a job, without a request to it; null if there is none."""
     endpoint, folder = read_endpoint(root, job), lock_folder(root, job)
     held = holder(folder) if folder is not None else None
     if endpoint is not None:
@@ -161,7 +163,7 @@ def process_of(root: str, job: str) -> JobProcess | None:
 
 
 def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] | None = None) -> Endpoint | None:
-    """Returns where a running job is reached, after asking whether it answers for this job and incarnation.
+    """Returns where a running job is reached, after checking that it answers for this job and incarnation.
 
     Args:
         root: Of the storage.
@@ -172,7 +174,7 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
         The endpoint; null if no process of this machine runs the job.
 
     Raises:
-        RunnerUnreachableError: The process lives, and does not answer as this job: nobody may say that it has stopped.
+        RunnerUnreachableError: The process lives, but does not answer as this job. It must not be reported as stopped.
     """
     process = process_of(root, job)
     if process is None:
@@ -188,47 +190,47 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
     except (OSError, *UNDECODABLE, RequestRefusedError) as error:
         why = str(error)
     if read_endpoint(root, job) != endpoint:
-        return find_endpoint(root, job, ask=ask)  # it has ended meanwhile, and another may have begun
+        return find_endpoint(root, job, ask=ask)  # it has ended meanwhile, and another process may have started
     raise RunnerUnreachableError(
         f"Process {endpoint.pid} holds job {job!r} and does not answer for it at {endpoint.url}: {why}.",
-        action="Look whether it hangs. When it is ended, the job is reached through its files.",
+        action="Check whether it hangs. Once it has ended, commands use the job's files.",
     )
 
 
 def _serves_nothing(job: str, process: JobProcess) -> RunnerUnreachableError:
     if process.is_silent:
         return RunnerUnreachableError(
-            f"{process} holds job {job!r} and serves nothing: it is being started, it ends, or it hangs.",
-            action="Wait; if that does not help, `lakestate stop --kill` ends it, and what is sealed is kept.",
+            f"{process} holds job {job!r} and serves no requests: it is starting, ending or hanging.",
+            action="Wait; if that does not help, end it with `lakestate stop --kill`. Sealed epochs are kept.",
         )
     return RunnerUnreachableError(
         f"{process} holds job {job!r} and serves no requests.",
-        action="End it where it was started; `lakestate stop --kill` ends its process, and what is sealed is kept.",
+        action="End it where it was started, or kill its process with `lakestate stop --kill`. Sealed epochs are kept.",
     )
 
 
 def endpoint_at(url: str, job: str) -> Endpoint | None:
     """Returns the endpoint of a job whose REST server has this address; null if it runs no such job.
 
-    The token, if it wants one, is that of the environment.
+    The token, if the server requires one, comes from the environment.
 
     Raises:
-        RequestRefusedError: The server does not answer whoever has no other token.
-        RunnerUnreachableError: Nobody answers there.
+        RequestRefusedError: The server refuses the request, such as for a wrong token.
+        RunnerUnreachableError: No server answers there.
     """
-    asked = Endpoint(url=url.rstrip("/"), pid=0, incarnation="", token=os.environ.get(TOKEN))
+    endpoint = Endpoint(url=url.rstrip("/"), pid=0, incarnation="", token=os.environ.get(TOKEN))
     try:
-        answer = msgspec.json.decode(fetch(asked, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
+        answer = msgspec.json.decode(fetch(endpoint, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
     except RequestRefusedError as error:
         if error.status == 404:
             return None
         raise
     except (OSError, *UNDECODABLE) as error:
         raise RunnerUnreachableError(
-            f"Nobody answers for job {job!r} at {asked.url}: {error}.",
+            f"No server answers for job {job!r} at {endpoint.url}: {error}.",
             action="Check address and port: the job's process was started with --rest-address and --rest-port.",
         ) from error
-    return msgspec.structs.replace(asked, pid=answer.pid, incarnation=answer.incarnation)
+    return msgspec.structs.replace(endpoint, pid=answer.pid, incarnation=answer.incarnation)
 
 
 def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.Struct | None = None) -> bytes:
@@ -241,8 +243,8 @@ def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.S
         body: What is sent.
 
     Raises:
-        RequestRefusedError: The server says why it does not.
-        OSError: It cannot be reached, or does not answer to the end.
+        RequestRefusedError: The server refuses; the message has its reason.
+        OSError: It cannot be reached, or its answer is cut off.
     """
     headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token is not None else {}
     data = msgspec.json.encode(body) if body is not None else None

@@ -1,6 +1,6 @@
 """The code location: all registered jobs, with their state under `LAKESTATE_ROOT`.
 
-The default is where `lakestate demo --dir .lakestate` leaves it, seen from the folder that Dagster is started in.
+The default root is where `lakestate demo --dir .lakestate` writes it, relative to the folder where Dagster is started.
 """
 
 import os
@@ -18,14 +18,14 @@ ROOT = "LAKESTATE_ROOT"
 DEFAULT_ROOT = ".lakestate/state"
 
 POLICIES = {
-    # Reads what there is and rests. People take its savepoints; one more goes before a deployment and before a rescale.
+    # Reads its input, then is idle. Users take savepoints; the policy takes one before a deployment and a rescale.
     "flights": StreamPolicies(
         report_every=timedelta(seconds=10),
         fresh_within=timedelta(hours=1),
         limits=CheckLimits(checkpoint_age=timedelta(hours=1)),
         savepoints=SavepointPolicy(on_new_code_version=True, before_rescale=True),
     ),
-    # Never ends: its savepoints, retention and compaction happen by themselves.
+    # Never ends: policies run its savepoints, retention and compaction.
     "orders": StreamPolicies(
         report_every=timedelta(seconds=10),
         fresh_within=timedelta(minutes=5),
@@ -35,7 +35,7 @@ POLICIES = {
         rescale=RescalePolicy(action="propose", max_parallelism=8),
     ),
 }
-"""How the jobs of this repository are operated; those of other distributions are operated as by default."""
+"""How the jobs of this repository are operated; jobs of other distributions get the default policies."""
 
 
 def load_definitions() -> dg.Definitions:

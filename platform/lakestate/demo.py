@@ -16,7 +16,7 @@ from state_engine.errors import LakestateError
 from state_engine.log.records import Pin
 
 _RECORDS_PER_FILE = 12_000  # one file is one epoch: 29 for all records, and a few that run again
-_FEWEST_FILES = 16  # so that there is an epoch for each thing that is to happen
+_FEWEST_FILES = 16  # so that each step of the scenario has an epoch of its own
 
 
 def demo(
@@ -50,7 +50,7 @@ def demo(
 
 
 def _demonstrate(console: Console, folder: Path, records: int, json: Path | None) -> bool:
-    # Here and not above, so that the command line starts quickly and without the extra.
+    # Imported here, so that the command line starts quickly and without the extra.
     from lakestate.demo_history import read_history
     from lakestate.demo_report import check_tables, make_report, print_report, print_state_query
     from lakestate.demo_scenario import JOB, Scenario

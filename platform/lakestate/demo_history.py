@@ -1,4 +1,4 @@
-"""What a job has been through, read from its sealed manifests alone."""
+"""Counts a job's epochs, records and restores, from its sealed manifests alone."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +13,10 @@ class History(NamedTuple):
     """Counts over all generations; `records_in` only over the lineage of the newest epoch.
 
     Attributes:
-        records_in: Records that the first operator took, as far as they count.
-        epochs: Sealed epochs with data, those included that a restore has left behind.
-        restores: Starts that began from an epoch sealed before them.
-        parallelism: Of the operators, each time it changed.
+        records_in: Records that the first operator read in epochs of that lineage.
+        epochs: Sealed epochs with data, including those that a restore discarded.
+        restores: Starts that continued from an epoch sealed earlier.
+        parallelism: Of the first operator: its first value, and each one that it changed to.
     """
 
     records_in: int

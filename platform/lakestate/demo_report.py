@@ -1,4 +1,4 @@
-"""Checks what the demonstration has left behind against the truth, and says so."""
+"""Compares the outputs and states of the demonstration with the truth, and prints the result."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _NOT_SHOWN = ("namespace", "seq", "last_access")
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One table against the truth."""
+    """One table compared with the truth."""
 
     name: str
     is_state: bool
@@ -46,12 +46,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_right(self) -> bool:
-        """Whether every table is as it should be."""
+        """Whether every table equals the truth."""
         return not (self.lost or self.doubled or self.differing)
 
 
 def read_output(table: Path, schema: pa.Schema) -> pa.Table:
-    """Returns the newest version of a sink's Delta table; an empty one where no file, or no table, is."""
+    """Returns the newest version of a sink's Delta table; an empty table if no file, or no table, exists."""
     try:
         files = live_files(str(table))
     except NotFoundError:
@@ -75,7 +75,7 @@ def check_tables(truth: Truth, root: Path, tables: Path, job: str) -> list[Check
 
 
 def make_report(checks: list[Check], history: History, *, kills: int, spark_jobs: int, seconds: float) -> Report:
-    """Adds the checks up. A record that the job never took counts as lost through the rows that are missing."""
+    """Adds up the checks. A record that the job never read counts as lost through its missing rows."""
     return Report(
         records_in=history.records_in,
         rows_out=sum(check.rows for check in checks if not check.is_state),
@@ -120,12 +120,12 @@ def print_report(console: Console, report: Report, checks: list[Check]) -> None:
 
 
 def print_state_query(console: Console, root: Path, job: str, uid: str, state: str) -> None:
-    """Prints where the state tables lie, the query that reads one of them, and its first rows."""
-    console.print("\nThe state lies in Delta tables that anyone can read:")
+    """Prints the folders of the state tables, the query that reads one of them, and its first rows."""
+    console.print("\nThe state is stored in Delta tables that any engine can read:")
     for folder in sorted((root / job).glob("[!_]*/*")):
         console.print(f"  {folder}", soft_wrap=True, highlight=False)
     query = state_sql(str(root), job, uid, state, dialect="duckdb")
-    console.print(query, soft_wrap=True, highlight=False, markup=False)  # as it is, to be copied
+    console.print(query, soft_wrap=True, highlight=False, markup=False)  # unchanged, to be copied
     with duckdb.connect() as connection:
         first = connection.sql(query).limit(_FIRST_ROWS).to_arrow_table()
     shown = first.drop_columns([name for name in _NOT_SHOWN if name in first.column_names])

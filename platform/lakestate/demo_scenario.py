@@ -1,4 +1,4 @@
-"""The course of the demonstration: kill, restart, savepoint, go on, go back, rescale, kill, restart, finish.
+"""The steps of the demonstration: kill, restart, savepoint, go on, restore, rescale, kill, restart, finish.
 
 The parent, which is this process, never starts a JVM.
 """
@@ -16,11 +16,11 @@ from state_engine.log.records import Pin
 
 JOB = "flights"
 CRASH_POINT = "E5_CHANGE_FILE_WRITTEN"
-"""The change file is durable, and nothing names it: an epoch cut in half."""
+"""The change file is durable, but no manifest names it: the epoch is cut off in the middle."""
 
 
 class DemoError(LakestateError):
-    """The demonstration took another course than it should."""
+    """The demonstration did not go as planned."""
 
 
 class Run(NamedTuple):
@@ -35,10 +35,10 @@ class Scenario:
     """Runs the phases one after the other.
 
     Args:
-        folder: Everything lies below it: `input`, `state`, `tables`, `logs`.
-        files: How many input files there are; one epoch takes one.
-        view: Told of phases and events.
-        take_savepoint: Takes a savepoint of the job in the given root, from outside of it.
+        folder: Contains everything: `input`, `state`, `tables`, `logs`.
+        files: Number of input files; one epoch reads one.
+        view: Shows phases and events.
+        take_savepoint: Takes a savepoint of the job in the given root, from outside of the job.
     """
 
     def __init__(self, folder: Path, files: int, view: DemoView, take_savepoint: Callable[[Path], Pin]) -> None:
@@ -53,19 +53,19 @@ class Scenario:
 
     @property
     def kills(self) -> int:
-        """How many runners were ended by SIGKILL."""
+        """Number of runners that SIGKILL ended."""
         return sum(run.exit_code == -signal.SIGKILL for run in self.runs)
 
     @property
     def spark_jobs(self) -> int:
-        """Spark jobs of all runners, as far as the killed ones could tell."""
+        """Spark jobs of all runners; for a killed one, up to its last event."""
         return sum(run.spark_jobs for run in self.runs)
 
     def play(self) -> Pin:
         """Plays all phases and returns the savepoint.
 
         Raises:
-            DemoError: A runner failed, or ended otherwise than planned.
+            DemoError: A runner failed, or did not end as planned.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         self._view.phase("Start at parallelism 2; the driver will kill itself in the middle of an epoch.")

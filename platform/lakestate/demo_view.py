@@ -1,4 +1,4 @@
-"""What the demonstration shows while it runs: one live line block on a terminal, one line per phase elsewhere."""
+"""Shows the progress of the demonstration: a live block of lines on a terminal, one line per phase elsewhere."""
 
 import time
 from types import TracebackType
@@ -15,8 +15,8 @@ class DemoView:
     """Shows events as they come. Use as a context manager.
 
     Args:
-        console: Where to.
-        records: How many records the stream holds.
+        console: Where to print.
+        records: Number of records of the stream.
     """
 
     def __init__(self, console: Console, records: int) -> None:
@@ -49,16 +49,16 @@ class DemoView:
             self._live.stop()
 
     def phase(self, text: str) -> None:
-        """Says what happens now."""
+        """Prints what happens now."""
         elapsed = time.monotonic() - self._started
         self._console.print(f"[dim]{elapsed:6.1f} s[/]  {text}", highlight=False, soft_wrap=True)
 
     def show(self, event: AnyEvent) -> None:
-        """Takes in one event."""
+        """Updates the display with one event."""
         match event:
             case Started():
                 self._generation = event.generation
-                # Epochs from here on were never sealed, or a restore has left them behind.
+                # Later epochs were never sealed, or a restore has discarded them.
                 self._epochs = {epoch: n for epoch, n in self._epochs.items() if epoch < event.epoch}
                 self._status = Text(f"generation {event.generation} · starts with epoch {event.epoch}")
             case EpochSealed():

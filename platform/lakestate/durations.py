@@ -9,13 +9,14 @@ def duration_of(text: str) -> int:
     """Returns a length of time such as `90s`, `10 min`, `12h`, `7d`, `2w` in milliseconds.
 
     Raises:
-        JobDefinitionError: It is none.
+        JobDefinitionError: The text is not a length of time.
     """
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz").rstrip()
     unit = text.strip()[len(number) :].strip()
     if not (number.isascii() and number.isdecimal() and unit in _UNITS):
         raise JobDefinitionError(
-            f"{text!r} is no length of time.", action=f"Use a whole number with one of {', '.join(_UNITS)}, such as 7d."
+            f"{text!r} is not a length of time.",
+            action=f"Use a whole number with one of {', '.join(_UNITS)}, such as 7d.",
         )
     return int(number) * _UNITS[unit]
 

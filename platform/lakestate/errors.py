@@ -11,15 +11,15 @@ class JobNotRunningError(LakestateError):
 
 
 class JobMayRunError(LakestateError):
-    """Nobody knows whether a job runs, and what was asked for would end it."""
+    """It is not known whether a job runs; if it does, the requested operation would end it."""
 
 
 class UnknownTriggerError(LakestateError):
-    """Nothing is known of an operation of this id."""
+    """No operation with this id is known."""
 
 
 class AddressError(LakestateError):
-    """An address is none, or holds a secret."""
+    """An address is missing or invalid, or it contains a secret."""
 
 
 __all__ = ["AddressError", "JobMayRunError", "JobNotRunningError", "UnknownTriggerError"]

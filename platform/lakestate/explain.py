@@ -41,7 +41,7 @@ def explain(
 
 
 def _explained(job: str, root: str, options: dict[str, str], *, with_spark: bool) -> "JobExplanation":
-    # Here and not above, so that the command line starts quickly.
+    # Imported here, so that the command line starts quickly.
     from state_engine.spark.explain import explain_job
 
     if not with_spark:
@@ -78,9 +78,9 @@ def _tree(plan: "JobExplanation") -> Tree:
 
 
 def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExplanation", shown: set[str]) -> None:
-    """Adds an operator, and below it what feeds it: the tree is read from a last operator to the sources.
+    """Adds an operator, and below it its inputs: the tree goes from a last operator to the sources.
 
-    An operator that several others read is told of where it comes first; `shown` are those that have been.
+    An operator that several others read is described where it appears first; `shown` has the uids described so far.
     """
     head = Text(f"{operator.uid}", style="bold cyan")
     if operator.uid in shown:
@@ -94,9 +94,9 @@ def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExpla
         head.append("  generated uid: give one, or the state is lost to a job of another shape", style="yellow")
     branch = parent.add(head)
     for state in operator.states:
-        said = state.type if state.shape == "raw" else f"{state.shape} of {state.type}"
-        lives = f", for {timedelta(milliseconds=state.ttl_ms)}" if state.ttl_ms is not None else ""
-        branch.add(Text(f"state {state.name}: {said}{lives}"))
+        kind = state.type if state.shape == "raw" else f"{state.shape} of {state.type}"
+        ttl = f", for {timedelta(milliseconds=state.ttl_ms)}" if state.ttl_ms is not None else ""
+        branch.add(Text(f"state {state.name}: {kind}{ttl}"))
     for sink in operator.sinks:
         output = "" if sink.output == "main" else f" of side output {sink.output}"
         branch.add(Text(f"sink {sink.uid}{output}: {sink.kind} {sink.table}".rstrip()))
@@ -114,13 +114,13 @@ def _read_outputs(plan: "JobExplanation", operator: "OperatorExplanation") -> se
 
 def _add_input(branch: Tree, plan: "JobExplanation", way: "InputPlan", shown: set[str], *, several: bool) -> None:
     by_uid = {operator.uid: operator for operator in plan.operators}
-    said = [f"input {way.input}" if several else "input", way.ship]
-    said += [f"side output {way.output}"] if way.output != "main" else []
-    said += ["by an exchange that several operators read"] if way.shared else []
-    said += ["as objects"] if way.ship == "FORWARD" and by_uid[way.upstream].object_reuse else []
-    said += [f"ordered by {', '.join(way.order_by)}"] if way.order_by else []
-    said += [*way.steps, way.event_time] if way.event_time else way.steps
-    arm = branch.add(Text(f"{said[0]}: {', '.join(said[1:])}"))
+    words = [f"input {way.input}" if several else "input", way.ship]
+    words += [f"side output {way.output}"] if way.output != "main" else []
+    words += ["by an exchange that several operators read"] if way.shared else []
+    words += ["as objects"] if way.ship == "FORWARD" and by_uid[way.upstream].object_reuse else []
+    words += [f"ordered by {', '.join(way.order_by)}"] if way.order_by else []
+    words += [*way.steps, way.event_time] if way.event_time else way.steps
+    arm = branch.add(Text(f"{words[0]}: {', '.join(words[1:])}"))
     if not way.is_source:
         _add_operator(arm, plan, by_uid[way.upstream], shown)
         return

@@ -1,4 +1,4 @@
-"""A failure as data, as the JSON of REST and of the command line has it."""
+"""A failure as data: its form in the JSON of REST and of the command line."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from state_engine.text import shorten
 
 
 class FailureFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What failed, in typed fields; those that say nothing are left out of the JSON.
+    """What failed, in typed fields; empty ones are left out of the JSON.
 
     Attributes:
         type: Class of the error, such as `SavepointError`.
@@ -26,7 +26,7 @@ class FailureFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def facts_of(error: BaseException) -> FailureFacts:
-    """Returns the facts of an exception, whatever it is and says."""
+    """Returns the facts of an exception of any type and message."""
     named = error if isinstance(error, LakestateError) else LakestateError("")
     return FailureFacts(
         type=type(error).__name__,

@@ -1,4 +1,4 @@
-"""Folding the state of a job into one layer: by the process that runs it, or here if nobody does."""
+"""Folds the state of a job into one layer: in the process that runs the job, or here if none does."""
 
 from lakestate.errors import JobMayRunError
 from lakestate.rest.bodies import CheckpointTrigger
@@ -9,7 +9,7 @@ from state_engine.inspect import open_job
 from state_engine.storage.job_lock import holding
 
 QUIET_MS = 60_000
-"""A job that sealed its newest epoch so short a time ago may be running where we cannot see it."""
+"""A job that sealed its newest epoch within this time may be running on another machine."""
 
 
 def fold_state(
@@ -17,20 +17,20 @@ def fold_state(
 ) -> CheckpointRow | None:
     """Folds the state of a job from scratch, and returns the checkpoint; None if there was nothing to fold.
 
-    A job that runs is asked for a FULL checkpoint. One that does not is folded here, which ends a driver that runs
-    where nobody sees it: after a young newest epoch that is refused.
+    A running job gets a request for a FULL checkpoint. The state of a job that does not run is folded here. That ends
+    a driver that runs unnoticed on another machine, so it is refused while the newest epoch is young.
 
     Args:
         root: Of the storage.
         plan: Of `plan_compaction`.
-        now_ms: The present.
+        now_ms: The current time.
         running: The job, if a process runs it.
-        stopped: The job does not run, whatever the age of its newest epoch.
+        stopped: The caller knows that the job does not run, whatever the age of its newest epoch.
 
     Raises:
         JobMayRunError: It may run elsewhere.
-        JobAlreadyRunningError: A process of this machine has begun to hold it.
-        OperationFailedError: The running job could not do it.
+        JobAlreadyRunningError: A process of this machine holds it by now.
+        OperationFailedError: The running job could not take the checkpoint.
         LakestateError: As `state_engine.checkpoint.compaction.compact`.
     """
     if running is not None:
@@ -41,9 +41,9 @@ def fold_state(
     if age_ms < QUIET_MS and not stopped:
         raise JobMayRunError(
             f"Job {plan.job!r} sealed its newest epoch {max(0, age_ms) / 1000:.1f} s ago; no process of this machine "
-            "runs it, but one elsewhere might, and would be ended.",
-            action="Ask that process for a FULL checkpoint (`POST /jobs/<id>/checkpoints`). If the job is stopped, say "
-            "so (`--stopped`), or wait a minute.",
+            "runs it, but one elsewhere might, and compaction would end that process.",
+            action="Ask that process for a FULL checkpoint (`POST /jobs/<id>/checkpoints`). If the job is stopped, "
+            "confirm it with `--stopped`, or wait a minute.",
         )
     with holding(root, plan.job, "compaction"):
         return compact(root, plan.job)

@@ -1,4 +1,4 @@
-"""What the code of a registered job declares, for whoever asks whether it fits. No Spark."""
+"""Returns the operators that the code of a registered job declares, to check them against stored state. No Spark."""
 
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 
 
 def operators_of_code(job: str, root: str, max_parallelism: int | None = None) -> "OperatorsOf":
-    """Asks a registered job for its operators, without Spark; none where nobody but Spark knows them.
+    """Returns a function that builds a registered job without Spark and returns its operators.
+
+    That function returns null if the job is not registered, or if only Spark can tell its operators.
 
     Args:
         job: Its name.
         root: Of the storage.
-        max_parallelism: Key groups that it is to have; those of the source by default.
+        max_parallelism: Number of key groups that it is to have; by default that of the source.
     """
 
     def operators_of(source: "Manifest") -> "tuple[OperatorShape, ...] | None":

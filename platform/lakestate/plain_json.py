@@ -1,4 +1,4 @@
-"""JSON of what others have written: names and messages of any kind, which a plain encoder may refuse."""
+"""Encodes JSON from text of any origin, such as names and messages that a plain encoder may refuse."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_plain(value: Any) -> bytes:
-    """Returns a value as JSON. Text that has no UTF-8, such as half of a surrogate pair, is escaped and not refused."""
+    """Returns a value as JSON. Text without UTF-8 form, such as half of a surrogate pair, is escaped, not refused."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:

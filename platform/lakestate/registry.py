@@ -1,4 +1,6 @@
-"""Jobs by name: ours, and those that other distributions announce under the entry point group `lakestate.jobs`.
+"""Finds registered jobs by name: ours, and those that other distributions register as entry points.
+
+The entry point group is `lakestate.jobs`:
 
     [project.entry-points."lakestate.jobs"]
     invoices = "shop.jobs.invoices:build"
@@ -24,9 +26,10 @@ JobFactory = Callable[[Any, str, Mapping[str, str]], Any]
 
 
 class AnyOption(dict[str, str]):
-    """Options of which a factory may ask any: where a folder is does not change what a job is made of.
+    """Options with a value for every name, since the place of a folder does not change what a job is made of.
 
-    Each is an absolute path, so that a plan does not tell where the process stood that made it.
+    Each missing value is an absolute path, so that a plan does not contain the working directory of the process that
+    made it.
     """
 
     def __missing__(self, name: str) -> str:
@@ -34,15 +37,15 @@ class AnyOption(dict[str, str]):
 
 
 ANY_ROOT = "/<root>"
-"""Stands for the state root where it does not matter which it is, as `AnyOption` does for options."""
+"""Placeholder for the state root where its value does not matter, as `AnyOption` is for options."""
 
 
 class MissingOptionError(JobDefinitionError, KeyError):
-    """A job's factory asked for an option that nobody gave."""
+    """A job's factory read an option that was not given."""
 
 
 class GivenOptions(dict[str, str]):
-    """The options of a job, of which it may ask none that was not given."""
+    """The options that a job was given; reading any other one is a `MissingOptionError`."""
 
     def __init__(self, job: str, options: Mapping[str, str]) -> None:
         super().__init__(options)
@@ -50,7 +53,7 @@ class GivenOptions(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         raise MissingOptionError(
-            f"Job {self._job!r} needs the option {name!r}; given were {', '.join(sorted(self)) or 'none'}.",
+            f"Job {self._job!r} needs the option {name!r}; options given: {', '.join(sorted(self)) or 'none'}.",
             action=f"Give it: `-o {name}=…` on the command line, `options` of the job in Dagster.",
         )
 
@@ -69,17 +72,17 @@ def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
     """
     jobs = {name: importlib.metadata.EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
     for entry in importlib.metadata.entry_points(group=GROUP):
-        known = jobs.setdefault(entry.name, entry)
-        if known.value != entry.value:
+        registered = jobs.setdefault(entry.name, entry)
+        if registered.value != entry.value:
             raise JobDefinitionError(
-                f"Job {entry.name!r} is registered twice: {known.value} and {entry.value}.",
+                f"Job {entry.name!r} is registered twice: {registered.value} and {entry.value}.",
                 action=f"Rename one of them in the entry points of group {GROUP}.",
             )
     return jobs
 
 
 def find_job(name: str) -> importlib.metadata.EntryPoint:
-    """Returns where the factory of a registered job is; nothing is imported.
+    """Returns the entry point of a registered job's factory; nothing is imported.
 
     Raises:
         JobDefinitionError: No job of this name is registered.
@@ -87,14 +90,14 @@ def find_job(name: str) -> importlib.metadata.EntryPoint:
     jobs = registered_jobs()
     if name not in jobs:
         raise JobDefinitionError(
-            f"No job is registered as {name!r}; there are {', '.join(sorted(jobs))}.",
+            f"No job is registered as {name!r}. Registered jobs: {', '.join(sorted(jobs))}.",
             action=f"Check the name, or register the job under the entry point group {GROUP}.",
         )
     return jobs[name]
 
 
 def load_job(name: str) -> JobFactory:
-    """Returns the factory of a registered job, which refuses to return anything else than that job.
+    """Returns the factory of a registered job, wrapped so that it raises if it returns anything but that job.
 
     Raises:
         JobDefinitionError: No job of this name is registered, or its factory cannot be imported.
@@ -109,29 +112,29 @@ def load_job(name: str) -> JobFactory:
         ) from error
     if not callable(factory):
         raise JobDefinitionError(
-            f"Job {name!r} is registered as {entry.value}, which is no function.",
+            f"Job {name!r} is registered as {entry.value}, which is not a function.",
             action="Register a function of (spark, root, options) that returns the job.",
         )
 
     def build(spark: Any, root: str, options: Mapping[str, str]) -> Any:
-        asked = options if isinstance(options, AnyOption) else GivenOptions(name, options)
-        return _checked(name, entry.value, factory(spark, root, asked))
+        named_options = options if isinstance(options, AnyOption) else GivenOptions(name, options)
+        return _checked(name, entry.value, factory(spark, root, named_options))
 
     return build
 
 
 def build_dry(name: str, root: str = ANY_ROOT, options: Mapping[str, str] | None = None) -> Any:
-    """Builds a registered job without Spark: enough to know what it is made of.
+    """Builds a registered job without Spark, to find out its operators, states, sources and sinks.
 
-    What its code prints goes to standard error, since the answer goes to standard output.
+    What its code prints goes to standard error, since the answer of the command goes to standard output.
 
     Args:
         name: Of the job.
         root: Of the storage.
-        options: For its factory; of those that are missing it may ask any.
+        options: For its factory; a missing one gets a placeholder.
 
     Raises:
-        NeedsSparkError: Only Spark can say what the job is made of.
+        NeedsSparkError: Only Spark can tell what the job is made of.
         JobDefinitionError: No job of this name is registered, or its factory cannot be imported or returns no such job.
     """
     from state_engine.spark.graph.dry import DrySession
@@ -152,17 +155,18 @@ def _checked(name: str, value: str, built: Any) -> Any:
         )
     if built.name != name:
         raise JobDefinitionError(
-            f"{value} is registered as {name!r}, and builds the job {built.name!r}.",
-            action=f"Name both alike: {name!r} as entry point and in StreamJob(…). The name is that of the folder with "
-            "the job's state.",
+            f"{value} is registered as {name!r}, but it builds the job {built.name!r}.",
+            action=f"Use one name for both: {name!r} as entry point and in StreamJob(…). The folder with the job's "
+            "state has this name.",
         )
     return built
 
 
 def find_plan(name: str) -> bytes | None:
-    """Returns the plan of a registered job, if one lies beside its module as `<module>.plan.json`; nothing is imported.
+    """Returns the plan of a registered job from `<module>.plan.json` beside its module; null without that file.
 
-    It is what `lakestate explain <job> --json` prints: what the job is made of, for those who may not import it.
+    Nothing is imported. The plan is what `lakestate explain <job> --json` prints. It describes the job for callers that
+    may not import it.
 
     Raises:
         JobDefinitionError: No job of this name is registered.

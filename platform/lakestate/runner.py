@@ -1,7 +1,7 @@
 """Runs one registered job in this process: `python -m lakestate.runner JOB --root FOLDER …`.
 
-Standard output carries events and nothing else (`runner_events`); what Spark or the job print goes to standard error.
-SIGTERM and SIGINT stop the job after the epoch at hand. Exit codes: 0 finished or stopped, 1 failed by a named error.
+Standard output carries only events (`runner_events`); what Spark or the job print goes to standard error.
+SIGTERM and SIGINT stop the job after the current epoch. Exit codes: 0 finished or stopped, 1 failed with a named error.
 """
 
 import contextlib
@@ -51,13 +51,13 @@ _POLL_S = 0.1
 
 
 class EventChannel:
-    """The standard output that this process was given, kept for events alone.
+    """The original standard output of this process, reserved for events.
 
-    File descriptor 1 is made another name of standard error, also for the JVM, which inherits it. The descriptor kept
-    here is not inherited, so the reader sees the end of the stream as soon as this process is gone.
+    File descriptor 1 becomes a duplicate of standard error, also for the JVM, which inherits it. The descriptor kept
+    here is not inherited, so the reader sees the end of the stream as soon as this process has ended.
 
     Args:
-        epochs: Whether it tells of epochs and checkpoints, or of start and end alone.
+        epochs: Whether it reports epochs and checkpoints too, or only start and end.
     """
 
     def __init__(self, *, epochs: bool = True) -> None:
@@ -70,7 +70,7 @@ class EventChannel:
         """Writes one event.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The reader has closed the pipe.
         """
         if isinstance(event, EpochSealed | CheckpointCompleted) and not self._epochs:
             return
@@ -80,7 +80,7 @@ class EventChannel:
 
 
 def state_size(manifest: Manifest) -> tuple[int, int]:
-    """Returns how many keys and state rows all operators held before this epoch, by their acks."""
+    """Returns the number of keys and of state rows that all operators held before this epoch, from their acks."""
     keys = rows = 0
     for operator in manifest.operators.values():
         for ack in operator.acks:
@@ -90,7 +90,7 @@ def state_size(manifest: Manifest) -> tuple[int, int]:
 
 
 class Follower:
-    """Tells what a running job has done since the last look."""
+    """Sends events about what a running job has done since the last look."""
 
     def __init__(self, client: Any, channel: EventChannel) -> None:
         self._client = client
@@ -100,17 +100,17 @@ class Follower:
 
     @property
     def epoch(self) -> int:
-        """The last epoch that was told."""
+        """The last epoch that was reported."""
         return self._epoch
 
     def start(self, job: str) -> None:
-        """Tells that the job has started."""
+        """Reports that the job has started."""
         claim: Manifest = self._client.head.manifest
         self._epoch = claim.epoch
         self._channel.send(Started(job=job, generation=claim.generation, epoch=claim.epoch))
 
     def look(self) -> None:
-        """Tells of new epochs and checkpoints."""
+        """Reports new epochs and checkpoints."""
         new = self._client.epochs_after(self._epoch)
         head: Manifest = self._client.head.manifest
         keys, rows = state_size(head)
@@ -139,19 +139,19 @@ def follow(
 
     Args:
         client: Of the job.
-        follower: Is made to look now and then.
+        follower: Reports what is new, after each wait.
         stop: Set when the job is to stop.
-        serve_requests: Does what others have asked this thread to do; returns whether the job has ended by it.
+        serve_requests: Serves what other threads requested of this one; returns whether a request has ended the job.
 
     Raises:
         Exception: What the job failed with.
     """
-    ended = asked = False
-    while not ended and not asked and not stop.is_set():
+    ended = ended_by_request = False
+    while not ended and not ended_by_request and not stop.is_set():
         ended = client.await_termination(timeout_s=_POLL_S)
         follower.look()
-        asked = not ended and serve_requests()
-    if not ended and not asked:
+        ended_by_request = not ended and serve_requests()
+    if not ended and not ended_by_request:
         client.stop()
     follower.look()
     if client.exception is not None:
@@ -163,17 +163,17 @@ def follow(
 def controlled(
     job: Any, client: Any, stop: threading.Event, *, host: str, port: int, token: str | None
 ) -> Iterator[ClientControl]:
-    """Serves a running job by REST and publishes where, until the block ends.
+    """Serves a running job over REST and publishes the address, until the block ends.
 
-    Answers that somebody still waits for are delivered before the server goes, and kept for those who ask later.
+    Answers that a client still waits for are delivered before the server stops. They are stored for later requests.
 
     Args:
         job: The `StreamJob`.
         client: Of the job. It is stopped if it cannot be served.
-        stop: Set by whoever does not want to wait for the delivery.
+        stop: Once set, the delivery is not waited for any longer.
         host: Where the server listens.
         port: Its port; 0 for a free one.
-        token: What requests must bear.
+        token: Token that requests must carry.
     """
     from state_engine.spark import SparkWriter
 
@@ -199,15 +199,15 @@ def controlled(
             server.deliver(stop)
             try:
                 keep_ends(job.root, job.name, incarnation, server.ends)
-            except LakestateError as error:  # it is the storage that fails, and the job has ended either way
-                print(f"How operations ended is not kept: {report_of(error)}", file=sys.stderr, flush=True)
+            except LakestateError as error:  # the storage fails, and the job has ended anyway
+                print(f"The results of operations cannot be stored: {report_of(error)}", file=sys.stderr, flush=True)
 
 
 def run(
     job: Annotated[str, typer.Argument(help="Name of a registered job.")],
     root: Annotated[str, typer.Option(help="Folder of the state, the manifests and the checkpoints.")],
     option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the job's factory; repeatable.")] = None,
-    restore: Annotated[str | None, typer.Option(help="Savepoint to go back to, in a new generation.")] = None,
+    restore: Annotated[str | None, typer.Option(help="Savepoint to restore, in a new generation.")] = None,
     uid_mapping: UidMapping = None,
     max_parallelism: MaxParallelism = None,
     allow_non_restored_state: AllowNonRestoredState = False,
@@ -217,13 +217,13 @@ def run(
     allow_changed_sources: AllowChangedSources = None,
     strict: Strict = False,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
-    available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
+    available_now: Annotated[bool, typer.Option(help="Stop after reading the input that is available now.")] = False,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
     rest_address: Annotated[
-        str, typer.Option(help=f"Where the REST server listens; others than this machine need {TOKEN}.")
+        str, typer.Option(help=f"Address the REST server listens on. If other machines can reach it, set {TOKEN}.")
     ] = LOOPBACK,
     rest_port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for a free one.")] = 0,
-    epochs: Annotated[bool, typer.Option(help="Tell of epochs and checkpoints, not of start and end alone.")] = True,
+    epochs: Annotated[bool, typer.Option(help="Report epochs and checkpoints, not only start and end.")] = True,
 ) -> None:
     """Runs a registered job and reports on it, one JSON object per line."""
     channel = EventChannel(epochs=epochs)
@@ -234,8 +234,8 @@ def run(
         token = os.environ.get(TOKEN)
         check_address(rest_address, token)
         factory = load_job(job)
-        hold(root, job, "driver")  # to the end of this process, and in front of what takes its time
-        # Here and not above: a misspelt command must not wait for Spark.
+        hold(root, job, "driver")  # until this process ends; before the slow steps
+        # Imported here: a misspelt command must not wait for Spark.
         from state_engine.spark import local_session
 
         spark = local_session(f"lakestate-{job}", cores)

@@ -1,4 +1,4 @@
-"""What a runner says about its job: one JSON object per line, told apart by `event`.
+"""The events by which a runner reports on its job: one JSON object per line, with its type in `event`.
 
 A reader must skip lines that it cannot read, so that events can be added.
 """
@@ -45,10 +45,10 @@ class CheckpointCompleted(Event, frozen=True, tag="checkpoint"):
 
 
 class Finished(Event, frozen=True, tag="finished"):
-    """The job ended as it was asked to: the input is exhausted (`available_now`), or it was told to stop.
+    """The job ended as requested: the input is exhausted (`available_now`), or it was told to stop.
 
-    `by_signal` tells the end of a process, such as that of a machine that is shut down, from that of the job, which
-    somebody has asked for.
+    `by_signal` is true if a signal ended the process, such as at the shutdown of the machine. It is false if a user
+    requested the end of the job.
     """
 
     stopped: bool
@@ -71,7 +71,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 def failed(error: BaseException) -> Failed:
-    """Returns that a job, or its start, failed with an exception, whatever it is and says."""
+    """Returns the event for a job, or a start, that failed with an exception of any type and message."""
     action = error.action if isinstance(error, LakestateError) else "Look at the log of the runner."
     return Failed(
         error=type(error).__name__,
@@ -86,7 +86,7 @@ def encode_event(event: AnyEvent) -> bytes:
 
 
 def decode_event(line: bytes) -> AnyEvent | None:
-    """Returns the event of a line, or None when the line is no event that this release knows."""
+    """Returns the event of a line; None if this release knows no such event."""
     try:
         return _decoder.decode(line)
     except UNDECODABLE:

@@ -1,4 +1,4 @@
-"""A runner as its parent sees it: a process that tells events and dies of known causes."""
+"""A runner as its parent process sees it: the command line, the events, the exit code."""
 
 import contextlib
 import os
@@ -78,14 +78,14 @@ def runner_command(
 
 
 class RunnerProcess:
-    """A runner in a session of its own, so that ending its process group ends its JVM and nothing else.
+    """A runner in a session of its own, so that ending its process group ends the runner and its JVM, nothing else.
 
-    Use as a context manager: on the way out whatever is left of the group is killed.
+    Use as a context manager: on exit, the remaining processes of the group are killed.
 
     Args:
         command: What to run.
         log: File that standard error is appended to.
-        crash_at: `POINT@epoch`, or None to let it live.
+        crash_at: `POINT@epoch`; None for no crash.
     """
 
     def __init__(self, command: Sequence[str], *, log: Path, crash_at: str | None = None) -> None:
@@ -118,46 +118,46 @@ class RunnerProcess:
         """Yields events as they come, until the runner has closed its output.
 
         Raises:
-            TimeoutError: Nothing was heard for `silence_s`.
+            TimeoutError: The runner lives, and sent no event for `silence_s`.
         """
-        heard = time.monotonic()
+        last_event = time.monotonic()
         while True:
             try:
                 event = self._events.get(timeout=_POLL_S)
             except queue.Empty:
                 if self._process.poll() is not None:
-                    self.kill()  # somebody it has left behind may hold its output open
-                elif time.monotonic() - heard > silence_s:
-                    raise TimeoutError(f"The runner has said nothing for {silence_s:.0f} s.") from None
+                    self.kill()  # a process that it started may hold its output open
+                elif time.monotonic() - last_event > silence_s:
+                    raise TimeoutError(f"The runner has sent no event for {silence_s:.0f} s.") from None
                 continue
             if event is None:
                 return
-            heard = time.monotonic()
+            last_event = time.monotonic()
             yield event
 
     def request_stop(self) -> None:
-        """Asks the job to stop after the epoch at hand; the runner then says `finished`."""
+        """Asks the job to stop after the current epoch; the runner then sends `finished`."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
     def wait(self, timeout_s: float = 60.0) -> int:
-        """Returns the exit code, negative for the signal that ended it, and clears away what it left running."""
+        """Returns the exit code, negative for the signal that ended it, and kills what it left running."""
         try:
             return self._process.wait(timeout_s)
         finally:
             self.kill()
 
     def kill(self) -> None:
-        """Kills what is left of the process group, such as the JVM of a driver that was killed."""
+        """Kills the remaining processes of the group, such as the JVM of a driver that was killed."""
         if self._cleared:
             return
-        self._cleared = True  # once: the number of a group that is gone may be given to another
+        self._cleared = True  # only once: the id of a group that has ended may be reused
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._reader.join(timeout=_DRAIN_S)
         if self._reader.is_alive():
-            self._events.put(None)  # a process outside of the group holds the pipe; its end will not come
+            self._events.put(None)  # a process outside of the group holds the pipe open, so its end does not come
         elif self._process.stdout is not None:
             self._process.stdout.close()
 

@@ -1,4 +1,4 @@
-"""Asking the process that runs a job, as its runner has published it or at a given address."""
+"""Sends requests to the process that runs a job, at the address that its runner published or at a given one."""
 
 import time
 from typing import Any, NamedTuple
@@ -42,14 +42,14 @@ _ENDED = ("FINISHED", "CANCELED", "FAILED")
 
 
 class OperationFailedError(LakestateError):
-    """The job was asked for something, and it came to nothing."""
+    """An operation that was requested of a job failed."""
 
 
 class Process(NamedTuple):
-    """What may be told of a process that holds a job: the token is not among it.
+    """What users may see of a process that holds a job: everything but the token.
 
-    `kind` is what it is: a `driver`, which has `url` and `incarnation` while it serves the job; a user's own `program`;
-    a `restore` or a `compaction`. `pid` is null for an instant while it is begun.
+    `kind` is one of: a `driver`, which has `url` and `incarnation` while it serves the job; a user's own `program`;
+    a `restore` or a `compaction`. `pid` is null for an instant while the process starts.
     """
 
     url: str | None
@@ -59,7 +59,7 @@ class Process(NamedTuple):
 
 
 class ProcessState(NamedTuple):
-    """Such a process, once it was asked: its job's state, null if it does not answer, and what last went wrong."""
+    """Such a process with its answers: its job's state, null if it does not answer, and its newest problem."""
 
     url: str | None
     pid: int | None
@@ -70,48 +70,48 @@ class ProcessState(NamedTuple):
 
 
 def told_of(root: str, job: str) -> Process | None:
-    """Returns what may be told of the process of this machine that holds a job; null if there is none."""
-    found = process_of(root, job)
-    return _told(found) if found is not None else None
+    """Returns what users may see of the process of this machine that holds a job; null if there is none."""
+    process = process_of(root, job)
+    return _told(process) if process is not None else None
 
 
 def state_of(root: str, job: str) -> ProcessState | None:
-    """Returns the process of this machine that holds a job, and what it says of it; null if there is none."""
+    """Returns the process of this machine that holds a job, and the state that it reports; null if there is none."""
     process = process_of(root, job)
     if process is None:
         return None
-    told, found = _told(process), process.endpoint
-    if found is None:
-        return ProcessState(*told, None, "It is being started, it ends, or it hangs." if process.is_driver else None)
+    shown, endpoint = _told(process), process.endpoint
+    if endpoint is None:
+        return ProcessState(*shown, None, "It is starting, ending or hanging." if process.is_driver else None)
     path = f"/jobs/{job_id(job)}"
     try:
-        state = msgspec.json.decode(fetch(found, f"{path}/status"), type=StatusOnly).status
-        history = msgspec.json.decode(fetch(found, f"{path}/exceptions"), type=JobExceptions).exception_history.entries
+        state = msgspec.json.decode(fetch(endpoint, f"{path}/status"), type=StatusOnly).status
+        seen = msgspec.json.decode(fetch(endpoint, f"{path}/exceptions"), type=JobExceptions).exception_history.entries
     except (OSError, RequestRefusedError, *UNDECODABLE) as error:
-        if read_endpoint(root, job) != found:
-            return state_of(root, job)  # it has ended meanwhile, and another may have begun
-        return ProcessState(*told, None, f"It does not answer: {error}")
-    problem = f"{history[0].exception_name}: {history[0].stacktrace}" if history else None
-    return ProcessState(*told, state, problem)
+        if read_endpoint(root, job) != endpoint:
+            return state_of(root, job)  # it has ended meanwhile, and another process may have started
+        return ProcessState(*shown, None, f"It does not answer: {error}")
+    problem = f"{seen[0].exception_name}: {seen[0].stacktrace}" if seen else None
+    return ProcessState(*shown, state, problem)
 
 
 def _told(process: JobProcess) -> Process:
-    at, (pid, kind) = process.endpoint, process.holder
-    return Process(at.url, pid, at.incarnation, kind) if at is not None else Process(None, pid, None, kind)
+    server, (pid, kind) = process.endpoint, process.holder
+    return Process(server.url, pid, server.incarnation, kind) if server is not None else Process(None, pid, None, kind)
 
 
 class RunningJob:
-    """A job that some process runs.
+    """A job that a process runs, and the requests to that process.
 
     Args:
-        root: Of the storage, in which a process of this machine has said where it listens; may be null with `url`.
+        root: Of the storage, where a process of this machine has published its address; may be null with `url`.
         job: Name of the job.
-        url: Address of the job's server, in place of what the root says.
+        url: Address of the job's server, in place of the published one.
 
     Raises:
-        JobNotRunningError: Nobody runs it there.
-        RunnerUnreachableError: Somebody does, and does not answer.
-        RequestRefusedError: The server wants another token.
+        JobNotRunningError: No process runs it there.
+        RunnerUnreachableError: A process runs it, but does not answer.
+        RequestRefusedError: The server requires another token.
     """
 
     def __init__(self, root: str | None, job: str, url: str | None = None) -> None:
@@ -120,7 +120,7 @@ class RunningJob:
         self._path = f"/jobs/{job_id(job)}"
 
     def cancel(self) -> None:
-        """Asks it to end after the epoch at hand."""
+        """Asks the job to end after the current epoch."""
         self._fetch(self._path, method="PATCH")
 
     def begin(self, path: str, *, method: str = "POST", body: msgspec.Struct | None = None) -> str:
@@ -132,8 +132,8 @@ class RunningJob:
             body: What is sent.
 
         Raises:
-            RequestRefusedError: It is not begun.
-            RunnerUnreachableError: The process is gone, or does not answer.
+            RequestRefusedError: The server refuses to begin it.
+            RunnerUnreachableError: The process has ended, or does not answer.
         """
         answer = self._fetch(f"{self._path}/{path}", method=method, body=body)
         return msgspec.json.decode(answer, type=Triggered).request_id
@@ -142,10 +142,10 @@ class RunningJob:
         """Begins an operation as `begin` does, waits for its end and returns it.
 
         Raises:
-            OperationFailedError: It came to nothing; the message says whether the job goes on.
+            OperationFailedError: It failed; the message says whether the job goes on.
         """
         trigger_id = self.begin(path, method=method, body=body)
-        # The result of an end with a savepoint is asked for as that of a savepoint.
+        # The route of savepoints also has the result of a stop with a savepoint.
         results = {"stop": "savepoints"}.get(path.partition("?")[0], path.partition("?")[0])
         while (ended := self._look(results, trigger_id)) is None:
             time.sleep(_POLL_S)
@@ -155,15 +155,15 @@ class RunningJob:
 
     def _failed(self, ended: EndedOperation | None) -> OperationFailedError:
         how = "The job goes on" if self.goes_on() else "The job does not run any more"
-        why = f"{ended.error}: {ended.message}" if ended is not None else "nobody knows why it failed"
+        why = f"{ended.error}: {ended.message}" if ended is not None else "the operation failed for an unknown reason"
         action = ended.action if ended is not None else None
-        return OperationFailedError(f"{how}: {why}", action=action or "`lakestate status` shows where it stands.")
+        return OperationFailedError(f"{how}: {why}", action=action or "`lakestate status` shows the state of the job.")
 
     def look(self, trigger_id: str) -> EndedOperation | None:
-        """Returns how an operation of the process has ended; null while it is under way.
+        """Returns how an operation of the process has ended; null while it runs.
 
         Raises:
-            UnknownTriggerError: The process knows none of this id.
+            UnknownTriggerError: The process knows no operation with this id.
             RunnerUnreachableError: It does not answer.
         """
         for results in _RESULTS:
@@ -175,7 +175,7 @@ class RunningJob:
         raise _unknown(self._job, trigger_id)
 
     def goes_on(self) -> bool:
-        """Says whether a process may still hold the job: one that does not answer is not one that has ended."""
+        """Returns whether a process may still hold the job: one that does not answer has not necessarily ended."""
         try:
             answer = msgspec.json.decode(fetch(self._endpoint, f"{self._path}/incarnation"), type=Answer)
         except RequestRefusedError as error:
@@ -186,7 +186,7 @@ class RunningJob:
         return answer.incarnation == self._endpoint.incarnation and answer.state not in _ENDED
 
     def incarnation(self) -> Incarnation:
-        """Returns the process that runs the job, and how far it is."""
+        """Returns which process runs the job, and its progress."""
         return msgspec.json.decode(self._fetch(f"{self._path}/incarnation"), type=Incarnation)
 
     def metrics(self) -> str:
@@ -194,7 +194,7 @@ class RunningJob:
         return self._fetch("/metrics").decode()
 
     def restore_key_groups(self, body: KeyGroupsRestore) -> KeyGroupRestore:
-        """Takes key groups or keys back, between two epochs, and waits for it; errors are those of `operate`."""
+        """Restores key groups or keys between two epochs, and waits for the end; errors are those of `operate`."""
         trigger_id = self.begin("key-groups", body=body)
         while True:
             answer = self._fetch(f"{self._path}/key-groups/{trigger_id}")
@@ -207,14 +207,14 @@ class RunningJob:
         return operation.report
 
     def await_end(self) -> None:
-        """Waits until the process has let go of the job, so that another one may start it."""
+        """Waits until the process has released the job, so that another one may start it."""
         while self._lives() if self._url is None else self.goes_on():
             time.sleep(_POLL_S)
 
     def _lives(self) -> bool:
-        """Whether the process holds the job, also when it serves it no more: its engine may still be going down."""
-        found = process_of(self._root, self._job) if self._root is not None else None
-        return found is not None and found.pid == self._endpoint.pid
+        """Whether the process holds the job, even if it serves it no more: its engine may still be shutting down."""
+        process = process_of(self._root, self._job) if self._root is not None else None
+        return process is not None and process.pid == self._endpoint.pid
 
     def _is_held(self) -> bool:
         return self._root is not None and read_endpoint(self._root, self._job) == self._endpoint
@@ -223,10 +223,10 @@ class RunningJob:
         try:
             answer = self._fetch(f"{self._path}/{results}/{trigger_id}")
         except RunnerUnreachableError:
-            kept = find_end(self._root, self._job, trigger_id) if self._root is not None else None
-            if kept is None:
+            ended = find_end(self._root, self._job, trigger_id) if self._root is not None else None
+            if ended is None:
                 raise
-            return kept
+            return ended
         return ended_from(_RESULTS[results], trigger_id, msgspec.json.decode(answer))
 
     def _fetch(self, path: str, *, method: str = "GET", body: msgspec.Struct | None = None) -> bytes:
@@ -241,10 +241,10 @@ class RunningJob:
 
 
 def outcome_of(root: str | None, job: str, trigger_id: str, url: str | None = None) -> EndedOperation | None:
-    """Returns how an operation has ended, whether the process that it was asked of lives or not; null while under way.
+    """Returns how an operation has ended, whether the process that ran it still lives or not; null while it runs.
 
     Raises:
-        UnknownTriggerError: Nobody knows of it (any more).
+        UnknownTriggerError: No such operation is known (any more).
         RunnerUnreachableError: A process that may know it does not answer.
     """
     if not is_id(trigger_id):
@@ -252,50 +252,51 @@ def outcome_of(root: str | None, job: str, trigger_id: str, url: str | None = No
     try:
         return RunningJob(root, job, url).look(trigger_id)
     except (JobNotRunningError, RunnerUnreachableError, UnknownTriggerError):
-        kept = find_end(root, job, trigger_id) if root is not None else None
-        if kept is not None:
-            return kept
+        ended = find_end(root, job, trigger_id) if root is not None else None
+        if ended is not None:
+            return ended
         raise
 
 
 def _endpoint_of(root: str | None, job: str, url: str | None) -> Endpoint:
     if url is not None:
-        found = endpoint_at(checked_url(url), job)
+        endpoint = endpoint_at(checked_url(url), job)
         where = f"The server at {url} does not run job {job!r}."
     elif root is not None:
-        found = find_endpoint(root, job)
+        endpoint = find_endpoint(root, job)
         where = f"No process of this machine runs job {job!r} under {root}."
     else:
         raise AddressError(
-            f"Nothing says where job {job!r} runs.", action="Give --root or LAKESTATE_ROOT, or --url or LAKESTATE_URL."
+            f"It is not known where job {job!r} runs.",
+            action="Give --root or LAKESTATE_ROOT, or --url or LAKESTATE_URL.",
         )
-    if found is None:
+    if endpoint is None:
         raise JobNotRunningError(
             where,
-            action="Check root and name (`lakestate list`). A job that runs elsewhere, or whose root is a bucket, is "
-            "asked by the address of its REST server: --url.",
+            action="Check root and name (`lakestate list`). For a job that runs elsewhere, or that has its root in a "
+            "bucket, give the address of its REST server: --url.",
         )
-    return found
+    return endpoint
 
 
 def checked_url(url: str) -> str:
     """Returns the address of a server.
 
     Raises:
-        AddressError: It is none, or holds a secret, which everybody on this machine would see.
+        AddressError: It is invalid, or it contains a secret, which all users of this machine would see.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise AddressError("This is no address of a server.", action="Give one such as http://host:8081.")
+        raise AddressError("This is not the address of a server.", action="Give one such as http://host:8081.")
     if parts.username is not None or parts.password is not None or parts.query:
         raise AddressError(
-            "An address must hold no key and no signature.", action=f"Secrets belong into the environment: {TOKEN}."
+            "An address must not contain a key or a signature.", action=f"Put secrets into the environment: {TOKEN}."
         )
     return url
 
 
 def ended_from(kind: Kind, trigger_id: str, answer: Any) -> EndedOperation | None:
-    """Reads the answer about an operation of any kind; null while it is under way."""
+    """Reads the answer about an operation of any kind; null while the operation runs."""
     operation = answer.get("operation")
     if operation is None:
         return None
@@ -315,9 +316,10 @@ def _facts(cause: Any) -> FailureFacts:
 
 def _unknown(job: str, trigger_id: str) -> UnknownTriggerError:
     return UnknownTriggerError(
-        f"Nothing is known of an operation {trigger_id[:64]!r} of job {job!r}.",
-        action="Check the id. A process tells of the last five minutes, and after its end of those before it; "
-        "`lakestate savepoints list` and `lakestate checkpoints` name what came about.",
+        f"No operation {trigger_id[:64]!r} of job {job!r} is known.",
+        action="Check the id. A process knows the operations of the last five minutes; after it ended, those of the "
+        "five minutes before its end are known. `lakestate savepoints list` and `lakestate checkpoints` show what was "
+        "completed.",
     )
 
 

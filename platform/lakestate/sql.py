@@ -1,4 +1,4 @@
-"""`lakestate sql`: gives and runs SQL over the state of a job, without Spark and without the job."""
+"""`lakestate sql`: runs SQL over the state of a job, or prints the statement, without Spark and without the job."""
 
 import csv
 import json
@@ -49,7 +49,7 @@ def sql(
 ) -> None:
     """Query the state of a job with SQL. Each state is a table named OPERATOR_UID.STATE_NAME."""
     with named_errors():
-        # Here and not above, so that the command line starts quickly.
+        # Imported here, so that the command line starts quickly.
         from state_engine.inspect import run_sql, show_sql
 
         if show is not None:
@@ -61,7 +61,7 @@ def sql(
 
 
 def print_rows(rows: pa.Table, format: Format, *, limit: int = _ROWS_ON_A_SCREEN) -> None:
-    """Prints rows on standard output: as a table only the first ones, as JSON (one object a line) or CSV all."""
+    """Prints rows on standard output: a table has only the first ones, JSON (one object a line) and CSV have all."""
     match format:
         case Format.TABLE:
             _print_table(rows, limit)
@@ -76,13 +76,13 @@ def print_rows(rows: pa.Table, format: Format, *, limit: int = _ROWS_ON_A_SCREEN
 
 
 def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Rows as tuples: a join may have two columns of one name."""
+    """Yields rows as tuples, not as dictionaries, since a join may have two columns of one name."""
     for batch in rows.to_batches(max_chunksize=10_000):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Adds a number to the second and later columns of one name."""
+    """Adds a number to the second and later columns with the same name."""
     return [f"{name}_{n}" if (n := names[:i].count(name)) else name for i, name in enumerate(names)]
 
 

@@ -1,4 +1,4 @@
-"""One stream as a Dagster component, so that a `defs.yaml` is all that a project needs for it."""
+"""One stream as a Dagster component, so that a project needs only a `defs.yaml` for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def _read(convert: Callable[[Any], T], **schema: Any) -> dg.Resolver:
-    """Returns what fills templates in and converts the value; an error names the line of the YAML file."""
+    """Returns a resolver that fills in templates and converts the value; an error names the line of the YAML file."""
 
     def resolve(context: dg.ResolutionContext, given: Any) -> T:
         try:
@@ -47,9 +47,9 @@ def _job(given: Any) -> str:
 
 def _text(given: Any) -> str:
     if given is None:
-        raise PolicyError("There is no value.", action="Set the environment variable that the template names.")
+        raise PolicyError("The value is missing.", action="Set the environment variable that the template names.")
     if not isinstance(given, str) or not given.strip():
-        raise PolicyError(f"{given!r} is no text.", action="Give a text, in quotes if it looks like a number.")
+        raise PolicyError(f"{given!r} is not a text.", action="Give a text, in quotes if it looks like a number.")
     return given
 
 
@@ -59,15 +59,15 @@ def _policies(given: Any) -> StreamPolicies:
 
 @cache
 def _state_store(root: str) -> StateStoreResource:
-    """Returns one resource per root: Dagster merges definitions of several components only if they share it."""
+    """Returns one resource per root: Dagster can merge the definitions of several components only if they share it."""
     return StateStoreResource(root=root)
 
 
 @dataclass(kw_only=True)
 class StreamJobComponent(dg.Component, dg.Resolvable):
-    """The assets, checks, sensors and schedules of one stream whose state Lakestate keeps.
+    """The assets, checks, sensors and schedules of one Lakestate stream.
 
-    All components of one code location have the same root.
+    All components of one code location must have the same root.
     """
 
     job: Annotated[str, _read(_job, model_field_type=str, description="Name of the job.", examples=["flights"])]
@@ -76,7 +76,7 @@ class StreamJobComponent(dg.Component, dg.Resolvable):
         _read(
             _text,
             model_field_type=str,
-            description="Folder, file:// or object store address under which jobs keep their state.",
+            description="Where jobs store their state: a folder, or a file:// or object store address.",
             examples=["{{ env.LAKESTATE_ROOT }}"],
         ),
     ]
@@ -85,13 +85,13 @@ class StreamJobComponent(dg.Component, dg.Resolvable):
         _read(
             _policies,
             model_field_type=dict[str, Any] | None,
-            description="How the stream is operated: the fields of StreamPolicies, lengths of time as text.",
+            description="How the stream is operated: the fields of StreamPolicies, with lengths of time as text.",
             examples=[{"report_every": "30s", "fresh_within": "1h"}],
         ),
     ] = field(default_factory=StreamPolicies)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Returns the definitions of the stream; steps run where the code location wants them."""
+        """Returns the definitions of the stream; the executor of the code location runs the steps."""
         return build_stream_definitions(self.job, _state_store(self.root), self.policies, executor=None)
 
 

@@ -1,4 +1,4 @@
-"""Everything that Dagster knows of one stream: one function per kind of definition, one line per definition."""
+"""Builds everything that Dagster knows of one stream: one function per kind of definition, one line per definition."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -46,15 +46,16 @@ def build_stream_definitions(
 
     Args:
         job: Name of the job.
-        state_store: Where its state lies.
-        policies: How it is operated; by default its checkpoints are reported, and its driver is started again when it
-            has failed, if somebody has had it supervised. Nothing else happens by itself.
-        plan: What it is made of (`read_plan`); of a registered job that which lies beside its module. The newest epoch
-            adds what it knows. Without both, states come into the lineage when the code location is loaded again.
-        sources: Assets that stand for its sources, by their names in the plan.
-        sinks: Assets that stand for its sinks, by their uids.
-        executor: What runs the steps of a run. By default the run's own process: a savepoint takes less time than
-            another process. None for that of the code location.
+        state_store: Where its state is stored.
+        policies: How it is operated. By default its checkpoints are reported, and its driver is restarted when it has
+            failed, if a user started it supervised. Nothing else happens automatically.
+        plan: What the job is made of (`read_plan`). For a registered job the default is the plan beside its module. The
+            newest epoch adds what it contains. Without both, states appear in the lineage when the code location is
+            loaded again.
+        sources: Assets that represent its sources, by the names of the sources in the plan.
+        sinks: Assets that represent its sinks, by the uids of the sinks.
+        executor: What runs the steps of a run. By default the run's own process: a savepoint takes less time than the
+            start of another process. None for the executor of the code location.
 
     Raises:
         JobDefinitionError: The name cannot be that of a job.
@@ -109,11 +110,11 @@ def _sensors(job: str, policies: StreamPolicies) -> Sequence[dg.SensorDefinition
 
 
 def _schedules(job: str, policies: StreamPolicies) -> Sequence[dg.ScheduleDefinition]:
-    savepoints, kept = policies.savepoints, policies.retention
+    savepoints, keep = policies.savepoints, policies.retention
     return [
         *([build_savepoint_schedule(job, savepoints)] if savepoints.cron else []),
-        *([build_retention_schedule(job, kept.cron, kept.timezone)] if kept.cron else []),
-        *([build_compaction_schedule(job, kept.compaction_cron, kept.timezone)] if kept.compaction_cron else []),
+        *([build_retention_schedule(job, keep.cron, keep.timezone)] if keep.cron else []),
+        *([build_compaction_schedule(job, keep.compaction_cron, keep.timezone)] if keep.compaction_cron else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What is known of a stream when a code location is loaded: neither the job is imported for it, nor a JVM started."""
+"""Finds what a stream is made of when a code location is loaded, without importing the job or starting a JVM."""
 
 import logging
 from threading import Thread
@@ -9,35 +9,35 @@ from lakestate.resources import StateStoreResource
 from state_engine.errors import LakestateError
 
 PATIENCE_S = 2.0
-"""A store that does not answer within this time must not keep a code location from being loaded."""
+"""How long to wait for a store: one that does not answer must not keep a code location from loading."""
 
 _log = logging.getLogger(__name__)
 
 
 def known_plan(state_store: StateStoreResource, job: str, plan: StreamPlan | None = None) -> StreamPlan:
-    """Returns what is known of a stream: its plan, and what its newest epoch adds to it.
+    """Returns the plan of a stream, with what its newest epoch adds to it.
 
     Args:
-        state_store: Where its state lies.
+        state_store: Where its state is stored.
         job: Name of the job.
-        plan: What it is made of; of a registered job that which lies beside its module.
+        plan: What it is made of; for a registered job the default is the plan beside its module.
 
     Raises:
-        JobDefinitionError: What lies there is no plan of this job.
+        JobDefinitionError: The file beside the module is not a plan of this job.
     """
     text = find_plan(job) if plan is None and job in registered_jobs() else None
     return merged(read_plan(job, text) if text is not None else plan, seen_plan(state_store, job))
 
 
 def seen_plan(state_store: StateStoreResource, job: str, patience_s: float = PATIENCE_S) -> StreamPlan | None:
-    """Returns what the newest sealed epoch of a job tells; None before the first, or where the store does not answer.
+    """Returns the plan from a job's newest sealed epoch; None before the first, or if the store fails or is too slow.
 
     Args:
-        state_store: Where its state lies.
+        state_store: Where its state is stored.
         job: Name of the job.
         patience_s: How long to wait for the store.
     """
-    found: list[StreamPlan] = []
+    epoch_plans: list[StreamPlan] = []
 
     def look() -> None:
         try:
@@ -46,14 +46,14 @@ def seen_plan(state_store: StateStoreResource, job: str, patience_s: float = PAT
             _log.warning("The states of job %s are not known yet: %s", job, error)
             return
         if head is not None:
-            found.append(plan_of(head.manifest))
+            epoch_plans.append(plan_of(head.manifest))
 
-    looking = Thread(target=look, daemon=True)
-    looking.start()
-    looking.join(patience_s)
-    if looking.is_alive():
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if thread.is_alive():
         _log.warning("The states of job %s are not known yet: %s does not answer.", job, state_store.root)
-    return found[0] if found else None
+    return epoch_plans[0] if epoch_plans else None
 
 
 __all__ = ["PATIENCE_S", "known_plan", "seen_plan"]

@@ -118,7 +118,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 def checkpoint_storage_of(given: "CheckpointStorage | str") -> CheckpointStorage:
-    """Returns the storage for a name or instance: `delta`, `filesystem`, `memory` (also `jobmanager`), or an instance.
+    """Returns the storage for a name, `delta`, `filesystem` or `memory` (also `jobmanager`), or for an instance.
 
     Raises:
         JobDefinitionError: This storage does not exist.

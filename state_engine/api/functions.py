@@ -311,7 +311,7 @@ class KeyedProcessFunction(Function):
     """Processes records one by one, with the state of their key."""
 
     class Context(ABC):
-        """What `process_element` gets with a record: its event time, and the time service."""
+        """What `process_element` gets with a record: its key, its event time, and the time service."""
 
         @abstractmethod
         def get_current_key(self) -> Any:

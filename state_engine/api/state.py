@@ -225,7 +225,7 @@ class MapState(State, Generic[K, V]):
     def items_many(self, keys: Keys) -> "pa.Array[Any]":
         """Returns for each record all entries of the map of its key, as `items` does; an empty list if there are none.
 
-        Entries are lists of structs of `key` and `value`: Arrow's own maps do not allow a null key.
+        The entries of a map are a list of structs of `key` and `value`: Arrow's own maps do not allow a null key.
         """
         column: pa.Array[Any] = self._many().items_many(keys)
         return column

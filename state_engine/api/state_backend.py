@@ -137,7 +137,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 def state_backend_of(given: "StateBackend | str") -> StateBackend:
-    """Returns the backend for a name or instance: `heap` (also `hashmap`), `rocksdb`, or an instance.
+    """Returns the backend for a name, `heap` (also `hashmap`) or `rocksdb`, or for an instance.
 
     Raises:
         JobDefinitionError: This backend does not exist.

@@ -14,7 +14,7 @@ class TimeDomain(Enum):
     EVENT_TIME = 0
     PROCESSING_TIME = 1
 
-    __hash__ = object.__hash__  # looks up tables of timers for each record; Enum's own is slow, as it is in Python
+    __hash__ = object.__hash__  # a key of tables of timers, hashed per record: Enum's own is in Python, and slow
 
 
 class TimerService(ABC):

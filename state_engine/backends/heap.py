@@ -83,7 +83,7 @@ class HeapKeyedStateBackend(StatesOfOperator):
         return self.token
 
     def start(self, token: str) -> None:
-        """Starts empty, as the state as of a manifest. An instance is started once."""
+        """Starts with empty stores, as of a manifest. An instance is started once."""
         self.token = token
 
     def commit(self, token: str) -> None:

@@ -23,7 +23,7 @@ KeyGroups = NDArray[np.int32]
 
 _AT_LEAST = 1 << 12
 _MORE = 8
-"""Fewer than one in eight of the known keys are looked up in a dict: it hashes only these, but Arrow all known keys."""
+"""If fewer than one in eight known keys are looked up, a dict is faster: it hashes only these, Arrow all known keys."""
 
 _LARGER = 2
 """Merge a newer part of the key columns into the part before it, unless that is at least this many times as long."""

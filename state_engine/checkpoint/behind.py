@@ -28,10 +28,11 @@ class Behind(NamedTuple):
 def behind_newest_base(
     storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest
 ) -> Behind:
-    """Reads from the newest visible base at or before the epoch of `head`, or from the one that `head` names if as new.
+    """Reads the newest visible base at or before the epoch of `head`, and the chain of manifests after it.
 
-    The latter may be a base that a restore copied or rewrote, which no checkpoint made. A checkpoint of the very epoch
-    that was rewritten has other key groups, or operators under other uids.
+    If `head` names a base that is at least as new, it reads that one. A restore may have copied or rewritten it: then
+    no checkpoint made it. A checkpoint of the very epoch that was rewritten has other key groups, or operators under
+    other uids.
 
     Raises:
         CorruptionError: A manifest or the base is gone or damaged, or the chain does not join the base.

@@ -249,7 +249,10 @@ class CheckpointPublisher:
         return FailureReason.CHECKPOINT_EXPIRED if self._is_abandoned(work) else otherwise
 
     def _fail(self, work: Sequence[Work], reason: FailureReason, message: str) -> None:
-        """Records checkpoints that do not complete, in the order of epochs: a row after a later one is left out."""
+        """Records checkpoints that do not complete, in the order of epochs.
+
+        A row that is written after the row of a later epoch would be left out.
+        """
         for one in work:
             own_reason = self._reason(one, reason)
             self._record(one, own_reason, message)

@@ -21,8 +21,8 @@ class RescaleRequest:
 
     Args:
         parallelism: Of all operators, or of some by uid; operators that share their parallelism change with them.
-        tell: Called on the driver's thread with the first manifest that has it; or with None and the reason why no
-            manifest has it.
+        tell: Called with the first manifest that has it, on the driver's thread; or with None and the reason why no
+            manifest has it, maybe on the caller's thread.
     """
 
     parallelism: int | Mapping[str, int]

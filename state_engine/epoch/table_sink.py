@@ -259,7 +259,7 @@ class TableSink:
     def _move(self, way: Way, table: TableVersion | None, verified: set[str]) -> SinkMove:
         """Returns what has to be moved in a version of the table; raises as `check_rewind`.
 
-        Files are compared with their checksums unless they are in `verified`; then they are added to it.
+        Files that are not yet in `verified` are compared with their checksums, and then added to it.
         """
         files = set(table.files()) if table is not None else set()
         left = [o for manifest in way.left for o in self._committed(manifest, files, table)]

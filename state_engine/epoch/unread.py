@@ -76,8 +76,8 @@ def check_unread(request: StartRequest, target: Manifest) -> None:
         raise UnreadStateError(
             f"The code of job {request.job!r} does not read all that epoch {target.epoch} of job {target.job!r} holds: "
             f"{'; '.join(map(str, not_read))}.",
-            action="Give states and fields their former names back. For a field the code can name them instead: "
-            "with_alias() of the descriptor (docs/schema-evolution.md). Or start without strict, which leaves them.",
+            action="Give states and fields their former names back, or declare a field's former name: with_alias() of "
+            "the descriptor (docs/schema-evolution.md). Or start without strict, which leaves them.",
         )
 
 

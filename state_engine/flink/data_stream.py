@@ -266,7 +266,7 @@ class DataStream(Unlike):
     rescale = rebalance = forward = shuffle
 
     def get_side_output(self, output_tag: OutputTag) -> "DataStream":
-        """Returns a side output of the operator that makes this stream.
+        """Returns a side output of the operator that has this stream as its main output.
 
         Raises:
             JobDefinitionError: The tag has no type.

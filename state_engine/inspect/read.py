@@ -69,7 +69,7 @@ def read_state(
 
 
 def history_at(root: str, job: str, at: At = None) -> History:
-    """Returns what folds to the state at an epoch: the newest visible base, or a savepoint's, and what follows it."""
+    """Returns what folds to the state at an epoch: the newest visible base until then, or a pin's, and what follows."""
     storage = open_storage(root, job)
     if isinstance(at, Pin):
         return History(*read_pinned(storage, at))

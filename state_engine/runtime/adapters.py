@@ -139,7 +139,7 @@ class ReduceAdapter(Adapter):
 
 
 class OtherStates:
-    """A runtime context for the author's function, which refuses states that the operator keeps itself.
+    """A runtime context for the author's code, which refuses states that the operator keeps itself.
 
     Args:
         context: The operator's context.

@@ -28,7 +28,7 @@ from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.types import schema_of
 
 ENOUGH_BYTES = 64 << 20
-"""A function is called with this many bytes, or all records of the epoch: reading each key's state once costs least."""
+"""A function gets at least this many bytes in a call, or the whole epoch: reading a key's state once costs least."""
 TIMERS_AT_ONCE = 1 << 20
 """The largest number of timers that a function gets in one call."""
 

@@ -62,7 +62,7 @@ class KeyGroupRestore(msgspec.Struct, frozen=True, kw_only=True):
             keys = f"{operator.keys} keys in " if operator.keys else ""
             yield f"{operator.uid}: {keys}key groups {groups}"
             for state in (state for state in self.states if state.uid == operator.uid):
-                yield f"  {state.state} ({state.kind}): {state.removed} rows removed, {state.written} rows written"
+                yield f"  {state.state} ({state.kind}): removes {state.removed} rows, writes {state.written} rows"
             if operator.untouched:
                 yield f"  untouched, since they have no key groups: {', '.join(operator.untouched)}"
         yield (

@@ -30,7 +30,7 @@ def holds_floats(type_info: TypeInformation) -> bool:
 
 
 def spells(type_info: TypeInformation) -> Callable[[Any], bool] | None:
-    """Returns a function that returns whether an equal of a key may have another spelling; None if no key has one."""
+    """Returns a check of whether keys equal to a key may have other spellings; None if no key has several spellings."""
     if not holds_floats(type_info):
         return None
     return not_ if isinstance(type_info, AtomicType) else lambda _: True

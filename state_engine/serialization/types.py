@@ -87,7 +87,7 @@ def schema_of(struct: StructType) -> pa.Schema:
 
 
 def columns_of(struct: StructType) -> tuple[Column, ...]:
-    """Returns the fields of a struct as columns in the records of the log."""
+    """Returns the fields of a struct as columns, in the form that the records of the log have."""
     return tuple(Column(name=n, type=t.ddl()) for n, t in zip(struct.names, struct.types, strict=True))
 
 

@@ -108,7 +108,7 @@ class CheckpointStorage(Protocol):
         ...
 
     def abandoned(self) -> Sequence[ObjectInfo]:
-        """Returns what processes left that died in a put, and what `list` never lists; nothing of a live writer.
+        """Returns what processes that died in a put have left, which `list` never lists; nothing of a live writer.
 
         If the storage cannot tell which writers live, only age can: the caller that removes these objects checks the
         time of their last change.

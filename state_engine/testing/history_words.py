@@ -31,7 +31,7 @@ FAVOURS = (0, 0, 1, 1, 4)
 """Factors for these frequencies; each history draws one per action."""
 
 STOPS = 0.25
-"""Probability that a process is stopped between two calls."""
+"""Probability that an action stops its process before its end, between two calls."""
 
 PUT_BACK = 0.2
 """Probability of a history in which epochs are sealed twice, before and after a backup is put back."""

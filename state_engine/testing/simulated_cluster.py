@@ -214,7 +214,7 @@ class Cluster:
         watch(self.processes, lambda: self.now_ms)
 
     def _is_spared(self, path: str) -> bool:
-        """Spares the files with output for the simulated function."""
+        """Returns whether a file has output for the simulated function, which gets it without flipped bits."""
         return path.endswith(f"-{TOLD}.parquet")
 
     def _note_ghosts(self, path: str) -> None:

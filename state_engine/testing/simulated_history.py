@@ -108,7 +108,7 @@ class Player:
         driver.process = self._run(action, partial(driver.start, restore))
 
     def _driver(self, number: int) -> ClusterDriver | None:
-        """Returns the newest driver, or sometimes an older one; None if it is busy or was killed."""
+        """Returns the newest driver, or sometimes an older one; None if there is none, or it is busy or was killed."""
         ready = [one for one in self.cluster.drivers if one.epochs is not None]
         if not ready:
             return None
@@ -212,7 +212,7 @@ class Player:
         self.cluster.save()
 
     def _putback(self, action: Action) -> None:
-        """Puts back the backup of root and table, or of the root only; then starts 1 to 6 drivers in turn."""
+        """Puts back root and table, or only the root; then starts 1 to 6 drivers in turn, with no epoch in between."""
         parallelism = self.cluster.drivers[-1].parallelism if self.cluster.drivers else 1
         if self.cluster.backup is None:
             return

@@ -247,7 +247,7 @@ def _verify_line(line: Sequence[StoredManifest]) -> None:
         assert before.kind != "closing", "something was sealed after a closing manifest"
     for stored in line:
         for operator in stored.manifest.operators.values():
-            assert len(operator.acks) in (0, operator.parallelism), "other subtasks ran than the manifest says"
+            assert len(operator.acks) in (0, operator.parallelism), "more or fewer subtasks ran than the manifest says"
 
 
 __all__ = ["MAX_PARALLELISM", "SimulatedDriver", "Simulation", "position", "request"]

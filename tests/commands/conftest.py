@@ -14,13 +14,13 @@ from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import sample_job
 
-sys.path.append(str(Path(__file__).parent))  # behind those of other folders, which have modules of the same names
+sys.path.append(str(Path(__file__).parent))  # after other folders, which have modules of the same names
 
 COUNT, LEGS, SEEN = ("aircraft", "count"), ("aircraft", "legs"), ("carrier", "seen")
 
 
 class Ended(NamedTuple):
-    """How a verb ended."""
+    """The exit code and the output of a verb."""
 
     code: int
     out: str

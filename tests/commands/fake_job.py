@@ -1,8 +1,8 @@
-"""A runner without an engine: tells what its options say.
+"""A runner without an engine: emits the events that its options say.
 
     fake_job.py JOB --root ROOT --option plan=… [--restore …] [--parallelism …] [--available-now] [--cores …]
 
-`plan` is one of: finish, fail-ERROR, die, wait (until it is told to stop), deaf (it cannot be stopped).
+`plan` is one of: finish, fail-ERROR, die, wait (until it is asked to stop), deaf (it cannot be stopped).
 """
 
 import os

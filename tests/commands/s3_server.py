@@ -1,6 +1,6 @@
-"""As much of S3 as object stores' clients need: objects in memory, conditional puts, ranges, lists, a key to show.
+"""The part of S3 that clients of object stores need: objects in memory, conditional puts, ranges, lists, access keys.
 
-Requests are by path (`/bucket/key`). Signatures are not checked; whoever does not name the access key is refused.
+Requests are by path (`/bucket/key`). Signatures are not checked; a request without the access key is refused.
 It is a process of its own, since some clients hold Python's lock while they wait for an answer.
 """
 
@@ -24,7 +24,7 @@ _OBJECT = "<Contents><Key>{key}</Key><LastModified>{at}</LastModified><ETag>{tag
 
 
 class Stored(NamedTuple):
-    """An object and when it came."""
+    """An object and when it was put."""
 
     data: bytes
     at: datetime
@@ -47,7 +47,7 @@ class S3Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address of the server."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Runs a server until the block ends; gives its address."""
+    """Runs a server until the block ends; yields its address."""
     with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

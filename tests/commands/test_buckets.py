@@ -1,4 +1,4 @@
-"""Every verb on a root in a bucket: what it says, and that no secret is in what it says, stores, or was told."""
+"""Every verb on a root in a bucket: its output; no secret is in its output, in files, or in its arguments."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -80,7 +80,7 @@ def test_savepoints_of_a_bucket_in_a_bucket(job: Any, server: str, kind: str, di
     assert list_savepoints(ROOT, "flights") == []
 
 
-def test_a_job_in_a_bucket_is_asked_by_its_address(job: Any) -> None:
+def test_a_job_in_a_bucket_is_reached_by_its_address(job: Any) -> None:
     for verb in (("stop",), ("cancel",), ("rescale", "2"), ("checkpoint",)):
         assert "--url" in said(job.run(verb[0], "flights", *verb[1:]), 2).err
 
@@ -95,11 +95,11 @@ TAKES_OVER = [
 @pytest.mark.parametrize("verb", TAKES_OVER, ids=["whole", "key-groups", "compact"])
 @pytest.mark.parametrize("known", [False, True])
 def test_a_job_that_may_run_elsewhere_is_not_taken_over(job: Any, verb: tuple[str, ...], known: bool) -> None:
-    """Whether it runs nobody can tell, until its process has left its ends behind or somebody says so."""
+    """Whether it runs is unknown until its process has written the ends of operations, or `--stopped` confirms it."""
     before = {info.path for info in open_root(ROOT).list("")}
     refused = said(job.run(*verb), 1)
     assert "JobMayRunError: Incarnation 1 (" in refused.err
-    assert "say --stopped" in refused.err
+    assert "confirm it with --stopped" in refused.err
     assert {info.path for info in open_root(ROOT).list("")} == before
     manifest = job.builder.log.newest(1).manifest
     if known:

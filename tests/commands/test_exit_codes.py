@@ -1,4 +1,4 @@
-"""One table of how every verb ends: 0 done, 1 failed, 2 wrong use or not there."""
+"""One table with the exit codes of every verb: 0 done, 1 failed, 2 wrong use or missing."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def sound(job: Any, stack: ExitStack) -> None:
 
 
 def damaged(job: Any, stack: ExitStack) -> None:
-    """The newest manifest is not what was written."""
+    """The newest manifest is damaged."""
     Path(job.root, "flights", manifest_path(1, 4)).write_bytes(b"{}")
 
 
@@ -103,7 +103,7 @@ CASES: list[tuple[int, Prepare, str]] = [
     (2, sound, "no-such-verb"),
 ]
 ELSEWHERE = {"retain", "compact", "restore", "up", "down"}
-"""Verbs whose exit codes are shown beside what they do."""
+"""Verbs with exit codes that the tests of their own files check."""
 
 
 @pytest.mark.parametrize(("code", "prepare", "line"), CASES, ids=lambda one: getattr(one, "__name__", str(one)))

@@ -1,4 +1,4 @@
-"""A process holds the job and serves no requests: each verb says which, and none says that the job does not run."""
+"""A process holds the job and serves no requests: each verb names it, and none says that the job does not run."""
 
 import os
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ PID = os.getpid()
 
 @pytest.fixture
 def held(job) -> Iterator[Any]:
-    """The job, held by a program of somebody, which is this process."""
+    """The job, held by a user's program, which is this process."""
     with holding(job.root, "flights", "program"):
         yield job
 
 
 def want(job: Any) -> WantedFile:
-    """Says that the job shall run, as `lakestate start` does."""
+    """Writes that the job shall run, as `lakestate start` does."""
     file = WantedFile(driver_folder(job.root, "flights"))
     with file.locked():
         file.write(Wanted(state="running", since=1, request=StartRequest()).with_start(1))
@@ -49,17 +49,17 @@ def want(job: Any) -> WantedFile:
         ("stop flights --detached", 1),
     ],
 )
-def test_whoever_would_run_or_ask_the_job_is_told_who_holds_it(held, verb: str, code: int) -> None:
+def test_each_verb_that_would_run_or_ask_the_job_names_the_holder(held, verb: str, code: int) -> None:
     wanted, newest = want(held), open_job(held.root, "flights").newest()
     ended = held.run(*verb.split())
     assert ended.code == code
-    assert "not started again" not in ended.out
+    assert "not be restarted" not in ended.out
     assert f"Process {PID} (program) holds job 'flights'" in ended.err
     assert "What to do: " in ended.err
     assert open_job(held.root, "flights").newest() == newest
     now = wanted.read()
     assert now is not None
-    assert now.state == "running", "it was not ended, so nobody may say that it is not wanted"
+    assert now.state == "running", "it was not ended, so it is still wanted"
 
 
 def test_status_list_and_top_name_the_same_process(held) -> None:
@@ -80,14 +80,14 @@ def test_a_driver_that_serves_nothing_is_waited_for_and_then_named(job, monkeypa
         ended = job.run("stop", "flights")
         assert "serves no requests" in job.run("status", "flights").out
     assert (ended.code, ended.out) == (1, "")
-    assert f"Process {PID} holds job 'flights' and serves nothing" in ended.err
+    assert f"Process {PID} holds job 'flights' and serves no requests" in ended.err
     assert "lakestate stop --kill" in ended.err
     now = wanted.read()
     assert now is not None
     assert now.state == "running"
 
 
-def test_a_job_that_is_held_by_nobody_is_restored_and_held_meanwhile(job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_a_holder_is_restored_and_held_meanwhile(job, monkeypatch: pytest.MonkeyPatch) -> None:
     from state_engine.savepoint.restore import JobRestore
 
     seen: list[str] = []
@@ -100,7 +100,7 @@ def test_a_job_that_is_held_by_nobody_is_restored_and_held_meanwhile(job, monkey
     monkeypatch.setattr(JobRestore, "run", run)
     assert job.run("restore", "flights", "--from", "epoch:1/2", "--without-code").code == 0
     assert f"{PID} (restore), serves no requests" in seen[0]
-    assert "none of this machine" in job.run("status", "flights").out
+    assert "none on this machine" in job.run("status", "flights").out
 
 
 def test_a_refused_run_begins_no_process(held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

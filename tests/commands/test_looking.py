@@ -1,4 +1,4 @@
-"""`lakestate list`, `status`, `checkpoints`: what they say, as tables and as JSON, and how they end."""
+"""`lakestate list`, `status`, `checkpoints`: their output, as tables and as JSON, and their exit codes."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def test_an_empty_root_has_no_jobs(job, tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
 
 
-def test_status_says_where_a_job_stands(job) -> None:
+def test_status_shows_the_state_of_a_job(job) -> None:
     job.run("savepoint", "flights")
     found = job.run("status", "flights", "--json").json
     assert (found["generation"], found["epoch"], found["epochs_behind"]) == (1, 4, 1)

@@ -26,7 +26,7 @@ WHOLE = ("restore", "flights", "--without-code")
 
 
 def files_of(job: Any) -> dict[str, bytes]:
-    """All but control files: the lock tells who held the job last."""
+    """Returns all but control files: the lock names the last holder of the job."""
     found = (path for path in Path(job.root).rglob("*") if path.is_file() and "_control" not in path.parts)
     return {str(path): path.read_bytes() for path in found}
 
@@ -73,8 +73,8 @@ def test_a_dry_run_writes_nothing(job) -> None:
     assert files_of(job) == before
 
 
-def test_a_registered_job_is_asked_whether_it_fits(job) -> None:
-    """The job that is registered under this name has other operators than the one that left this state."""
+def test_the_code_of_a_registered_job_is_compared_with_the_state(job) -> None:
+    """The job that is registered under this name has other operators than the one that wrote this state."""
     before = files_of(job)
     ended = job.run("restore", "flights", "--from", "latest", "--dry-run")
     assert ended.code == 1
@@ -139,7 +139,7 @@ def test_key_groups_and_keys_of_a_stopped_job(job) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_leaves_the_job_as_it_was(job, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """The signal comes in the middle of the copying."""
+    """The signal comes while files are copied."""
     from state_engine.savepoint import rekey
 
     before, regrouped, times = files_of(job), rekey.regrouped, []
@@ -162,7 +162,7 @@ def test_a_signal_ends_it_and_leaves_the_job_as_it_was(job, monkeypatch: pytest.
 
 
 class Job:
-    """Takes down what it is asked; raises `error` if there is one."""
+    """Records its requests; raises `error` if it is set."""
 
     job_id = job_id("flights")
 
@@ -235,7 +235,7 @@ def test_a_running_job_elsewhere_is_asked_by_its_address(job) -> None:
         assert files_of(job) == before
     gone = job.run(*part, "--url", server.url)
     assert (gone.code, "RunnerUnreachableError" in gone.err) == (1, True)
-    assert job.run(*WHOLE, "--from", "latest", "--url", server.url).code == 0, "nobody answers there any more"
+    assert job.run(*WHOLE, "--from", "latest", "--url", server.url).code == 0, "no process answers there any more"
 
 
 def test_neither_root_nor_address_is_wrong_use(job) -> None:
@@ -244,7 +244,7 @@ def test_neither_root_nor_address_is_wrong_use(job) -> None:
         assert (ended.code, "--root" in ended.err) == (2, True)
 
 
-def test_a_running_job_is_not_taken_back_as_a_whole(job, running: Job) -> None:
+def test_a_running_job_is_not_restored_as_a_whole(job, running: Job) -> None:
     before = files_of(job)
     ended = job.run(*WHOLE, "--from", "latest")
     assert ended.code == 1

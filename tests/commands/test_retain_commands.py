@@ -27,7 +27,7 @@ STRAY = f"_epochs/g000001/changes/e0000000002-aircraft-0-{'f' * 32}.arrow"
 
 @pytest.fixture
 def old(job: Any) -> Any:
-    """The job with three checkpoints more, one per epoch: 2 to 4, of epochs 5 to 7."""
+    """The job with three more checkpoints, one per epoch: 2 to 4, of epochs 5 to 7."""
     publisher = CheckpointPublisher(job.builder.storage, "flights", clock=ManualClock())
     for number in (2, 3, 4):
         publisher.begin(job.builder.epoch(random_changes(random.Random(number)), checkpoint_id=number))
@@ -90,7 +90,7 @@ def test_savepoints_of_a_pinned_label_stay(old: Any) -> None:
     assert {pin.label for pin in list_savepoints(old.root, "flights")} == {"before-1", "before-2", "later"}
 
 
-def test_a_complete_savepoint_in_no_list_is_told_of(old: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_savepoint_in_no_list_is_reported(old: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise StorageError("The network is down.")
 
@@ -118,7 +118,7 @@ def test_lengths_of_time() -> None:
         5, 90_000, 600_000, 43_200_000, 604_800_000, 1_209_600_000,
     ]  # fmt: skip
     for text in ("", "7", "d", "-1d", "1.5h", "1 y", "1m", "٣d"):
-        with pytest.raises(JobDefinitionError, match="no length of time"):
+        with pytest.raises(JobDefinitionError, match="not a length of time"):
             duration_of(text)
 
 
@@ -159,7 +159,7 @@ def test_a_job_that_is_not_there_is_wrong_use(job: Any) -> None:
 
 
 class Running:
-    """A job whose process answers; a checkpoint that it is asked for is taken by the publisher of this test."""
+    """The process of a job, which answers; the publisher of this test takes the requested checkpoints."""
 
     job_id = job_id("flights")
 

@@ -1,4 +1,4 @@
-"""`lakestate run` with a runner that has no engine behind it."""
+"""`lakestate run` with a runner that has no engine."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def test_a_line_per_epoch_where_there_is_no_terminal(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.log"))
 
 
-def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
+def test_the_runner_gets_the_arguments_of_the_command(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     extra = (
         "--restore",
@@ -119,7 +119,7 @@ def test_a_runner_that_died_is_no_success(tmp_path: Path) -> None:
 def test_wrong_use_starts_nothing(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["run", "flihgts", "--root", "x"])
     assert ended.exit_code == 2
-    assert "No job is registered as 'flihgts'; there are flights" in ended.stderr
+    assert "No job is registered as 'flihgts'. Registered jobs: flights" in ended.stderr
     for wrong, why in (
         (["-o", "novalue"], "is not name=value"),
         (["--max-parallelism", "128"], "goes with --restore"),

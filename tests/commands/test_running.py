@@ -1,4 +1,4 @@
-"""The verbs that ask the process of a running job, against the real server with a job that has no engine behind it."""
+"""The verbs that ask the process of a running job, with the real server and a job without an engine."""
 
 import os
 import re
@@ -24,7 +24,7 @@ TOKEN = "a-secret-of-some-length"
 
 
 class Job:
-    """Takes down what it is asked; raises `error` if there is one. Its process lets go of it behind an end."""
+    """Records its requests; raises `error` if it is set. Its process releases it after an end."""
 
     job_id = job_id("flights")
 
@@ -82,7 +82,7 @@ class Process:
     """A process that runs the job: it holds the endpoint, and serves, until the job has ended.
 
     Args:
-        root: Where it says that it runs; null for a root that tells nobody.
+        root: The root that names its endpoint; null if no root does.
         fake: The job.
     """
 
@@ -132,7 +132,7 @@ def running(process: Process) -> Job:
 
 @pytest.fixture
 def elsewhere(job, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
-    """A process whose root does not lead to it."""
+    """A process that its root does not name."""
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     with Process(job.root, Job(), publishes=False) as process:
         yield process
@@ -198,7 +198,7 @@ def test_a_drain_that_failed_is_not_said_to_go_on(job, running: Job) -> None:
         (("checkpoint", "--full"), "checkpoint", 12, ("checkpoint", True)),
     ],
 )
-def test_what_nobody_waits_for_can_be_asked_about(
+def test_an_operation_without_a_waiting_caller_can_be_asked_about(
     job, process: Process, running: Job, verb: tuple[str, ...], kind: str, result: Any, asked: tuple[Any, ...]
 ) -> None:
     running.may_go_on.clear()
@@ -217,7 +217,7 @@ def test_what_nobody_waits_for_can_be_asked_about(
     running.ended.set()
     process.wait()
     found = job.run("operation", "flights", trigger_id, "--json")
-    assert found.code == 0, "and behind the end of the process"
+    assert found.code == 0, "also after the end of the process"
     assert (found.json["status"], found.json["operation"]["result"]) == ("COMPLETED", result)
 
 
@@ -225,7 +225,7 @@ def test_programs_get_the_trigger_id_too(job, running: Job) -> None:
     assert len(job.run("checkpoint", "flights", "--detached", "--json").json["trigger_id"]) == 32
 
 
-def test_what_nobody_waited_for_and_failed_has_exit_code_1(job, process: Process, running: Job) -> None:
+def test_a_failed_operation_without_a_waiting_caller_has_exit_code_1(job, process: Process, running: Job) -> None:
     running.error = SavepointError("The disk is full.", action="Make room.")
     trigger_id = job.run("stop", "flights", "--detached").out.strip()
     for lives in (True, False):
@@ -244,7 +244,7 @@ def test_what_nobody_waited_for_and_failed_has_exit_code_1(job, process: Process
 
 
 @pytest.mark.parametrize("trigger_id", ["0" * 32, "../../etc/passwd", ""])
-def test_an_operation_that_nobody_knows_of(job, trigger_id: str, running: Job) -> None:
+def test_an_unknown_operation(job, trigger_id: str, running: Job) -> None:
     for _ in range(2):
         ended = job.run("operation", "flights", trigger_id)
         assert (ended.code, ended.out) == (2, "")
@@ -321,7 +321,7 @@ def test_a_rescale_that_says_too_little_or_too_much(job, running: Job, options: 
 
 def test_a_job_is_asked_by_its_address_where_its_root_does_not_lead_to_it(job, elsewhere: Process) -> None:
     at = ("--url", f"{elsewhere.url}/")
-    assert job.run("stop", "flights").code == 2, "the root knows of no process"
+    assert job.run("stop", "flights").code == 2, "the root names no process"
     assert job.run("savepoint", "flights", *at).out == f"flights has taken the savepoint {LOCATION}\n"
     assert job.run("rescale", "flights", "3", *at).code == 0
     trigger_id = job.run("checkpoint", "flights", "--detached", *at).out.strip()
@@ -330,7 +330,7 @@ def test_a_job_is_asked_by_its_address_where_its_root_does_not_lead_to_it(job, e
     assert elsewhere._fake.state == "FINISHED"
 
 
-def test_another_job_or_another_token_or_nobody_at_an_address(
+def test_another_job_or_another_token_or_no_process_at_an_address(
     job, elsewhere: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = job.run("stop", "orders", "--url", elsewhere.url)
@@ -343,7 +343,7 @@ def test_another_job_or_another_token_or_nobody_at_an_address(
     assert "another-of-some-length" not in refused.err
     nobody = job.run("stop", "flights", "--url", "http://127.0.0.1:1")
     assert (nobody.code, nobody.out) == (1, "")
-    assert "RunnerUnreachableError: Nobody answers for job 'flights' at http://127.0.0.1:1" in nobody.err
+    assert "RunnerUnreachableError: No server answers for job 'flights' at http://127.0.0.1:1" in nobody.err
     assert elsewhere._fake.asked == []
 
 

@@ -108,7 +108,7 @@ def test_damage_is_found_and_named(job) -> None:
 
 
 def test_the_code_of_a_registered_job_is_asked_whether_it_fits(job) -> None:
-    """The job that is registered under this name has other operators than the one that left this state."""
+    """The job that is registered under this name has other operators than the one that wrote this state."""
     savepoint_id = job.run("savepoint", "flights").out.split()[0]
     ended = job.run("savepoints", "validate", "flights", savepoint_id)
     assert ended.code == 1
@@ -121,7 +121,7 @@ def test_the_code_of_a_registered_job_is_asked_whether_it_fits(job) -> None:
 
 
 def test_what_the_code_of_a_registered_job_does_not_read_is_named(job, monkeypatch) -> None:
-    """Its `legs` have lost a field, and `count` is called otherwise."""
+    """Its `legs` have lost a field, and `count` has another name."""
     states = {schema.name: schema for schema in job.builder.schemas}
     wanted = [
         replace(states["count"], name="counted", schema_id="counted"),
@@ -166,14 +166,14 @@ def test_what_the_code_of_a_registered_job_does_not_read_is_named(job, monkeypat
     assert (ended.code, "UnreadStateError" in ended.out) == (1, True)
 
 
-def test_code_that_fails_to_load_does_not_hide_where_the_job_stands(job, monkeypatch) -> None:
+def test_code_that_fails_to_load_does_not_hide_the_state_of_the_job(job, monkeypatch) -> None:
     def broken(_: object) -> None:
         raise ImportError("No module named 'gone'")
 
     monkeypatch.setattr(status, "operators_of_code", lambda *_: broken)
     ended = job.run("status", "flights")
     assert ended.code == 0
-    assert "could not be asked: ImportError: No module named 'gone'" in ended.out
+    assert "could not be checked: ImportError: No module named 'gone'" in ended.out
 
 
 def test_a_damaged_savepoint_is_listed_as_such_beside_the_others(job) -> None:

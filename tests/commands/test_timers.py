@@ -1,4 +1,4 @@
-"""The timers of an operator are looked at as its other states are (`docs/event-time.md`)."""
+"""The timers of an operator are inspected like its other states (`docs/event-time.md`)."""
 
 import json
 
@@ -34,6 +34,15 @@ def test_a_timer_is_one_row_however_often_it_was_registered(job) -> None:
         ("N1", 1_000),
         ("N2", 1_000),
     ]
+
+
+@pytest.mark.usefixtures("timers")
+def test_people_see_when_a_timer_fires(job) -> None:
+    ended = job.run("inspect", "reminders", "aircraft/_event_time_timers", "--key", "N1")
+    assert "aircraft/_event_time_timers: timers, epoch 1/3" in ended.out
+    assert "1970-01-01 00:00:02.000Z" in ended.out
+    assert "last_access" not in ended.out
+    assert "boolean" not in ended.out
 
 
 @pytest.mark.usefixtures("timers")

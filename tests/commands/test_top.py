@@ -1,4 +1,4 @@
-"""`lakestate top`: one frame for pipes and programs, and a terminal that it gives back as it was."""
+"""`lakestate top`: one frame for pipes and programs, and a terminal that is restored at the end."""
 
 import io
 import os
@@ -125,7 +125,7 @@ def operator(uid: str, parallelism: int, watermark: int | None) -> OperatorStatu
 
 
 def busy(watermark: int | None) -> JobActivity:
-    """A job with figures as long as they get."""
+    """Returns a job with the longest possible figures."""
     uids = ("count-per-aircraft", "total")
     status = JobStatus(
         job="flights", url="/state/flights", generation=12, epoch=1_234_567, kind="epoch", sealed_at=0,
@@ -153,7 +153,7 @@ def test_nothing_is_cut_off_where_there_is_room(width: int, watermark: int | Non
     lines = capture.get().splitlines()
     assert max(map(len, lines)) <= width
     assert "…" not in capture.get()
-    assert len(lines) == 12, "no line is folded"
+    assert len(lines) == 12, "no line is wrapped"
     assert "epoch 12/1234567, 42.0 s ago · process 4194304" in lines[0]
     said = capture.get()
     for figure in ("1,234,567", "12,345,678", "123,456,789", "12 GiB", "17.3"):

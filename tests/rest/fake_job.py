@@ -1,4 +1,4 @@
-"""A job without an engine, for handlers: operations wait until they are let go, and do as they are told."""
+"""A job without an engine, for handlers: operations wait for `let_go`, then return or raise what a test has set."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ START = 1_700_000_000_000
 
 
 class FakeJob:
-    """Takes down what it is asked, answers with `answer` or raises `error`, not before `let_go` is set."""
+    """Records its requests; returns `answer` or raises `error`, once `let_go` is set."""
 
     def __init__(self, name: str = "orders") -> None:
         self.name = name
@@ -108,11 +108,11 @@ class FakeJob:
         origin = Origin(job=self.name, generation=1, epoch=4, manifest="h", savepoint_id="sp-1")
         return KeyGroupRestore(job=self.name, source=origin, onto=17, operators=(), states=(), sealed=(2, 18))
 
-    def trigger_savepoint(self, wanted: SavepointRequest) -> str:
-        return str(self._operation("savepoint", *wanted))
+    def trigger_savepoint(self, request: SavepointRequest) -> str:
+        return str(self._operation("savepoint", *request))
 
-    def stop(self, wanted: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
-        location = str(self._operation("cancel" if cancel else "stop", *wanted, drain))
+    def stop(self, request: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
+        location = str(self._operation("cancel" if cancel else "stop", *request, drain))
         self.state = "CANCELED" if cancel else "FINISHED"
         return location
 
@@ -134,7 +134,7 @@ class FakeJob:
 
 @contextmanager
 def client_of(*jobs: FakeJob, token: str | None = None, host: str = "127.0.0.1") -> Iterator[TestClient]:
-    """A client of an application with these jobs; no socket is opened."""
+    """Yields a client of an application with these jobs; no socket is opened."""
     operations = Operations(lambda: NOW)
     cluster = Cluster({job.job_id: job for job in jobs}, operations, lambda: NOW)
     with TestClient(make_app(cluster, Guard(host, token)), base_url="http://localhost:8081") as client:
@@ -142,7 +142,7 @@ def client_of(*jobs: FakeJob, token: str | None = None, host: str = "127.0.0.1")
 
 
 def result_of(client: TestClient, path: str, request_id: str) -> dict[str, Any]:
-    """Asks until the operation has ended."""
+    """Polls until the operation has ended; returns its result."""
     for _ in range(1000):
         answer = client.get(f"{path}/{request_id}").json()
         if answer["status"]["id"] == "COMPLETED":

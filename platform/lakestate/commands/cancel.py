@@ -1,4 +1,4 @@
-"""`lakestate cancel`: ends a running job as it stands."""
+"""`lakestate cancel`: ends a running job after its current epoch, by default without a savepoint."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ def cancel(
 ) -> None:
     """Cancel a running job after the current epoch and wait for its process. Checkpoints stay or go as configured."""
     if not savepoint and (directory is not None or kind != "native"):
-        raise typer.BadParameter("--type and --directory are of the savepoint that --savepoint takes.")
+        raise typer.BadParameter("--type and --directory need --savepoint: they are options of that savepoint.")
     with named_errors():
         from lakestate.commands.ending import ending, print_unwanted
         from lakestate.rest.bodies import savepoint_trigger
@@ -42,8 +42,8 @@ def cancel(
         elif running is None:
             print_unwanted(job)
         else:
-            told = f"; its savepoint is {location}" if location is not None else ""
-            make_console().print(Text(f"{job} was cancelled{told}"))
+            suffix = f"; its savepoint is {location}" if location is not None else ""
+            make_console().print(Text(f"{job} was cancelled{suffix}"))
 
 
 __all__ = ["cancel"]

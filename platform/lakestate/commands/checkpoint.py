@@ -1,4 +1,4 @@
-"""`lakestate checkpoint`: asks a running job for one."""
+"""`lakestate checkpoint`: triggers a checkpoint of a running job."""
 
 from typing import Annotated
 

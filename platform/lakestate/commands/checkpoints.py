@@ -1,4 +1,4 @@
-"""`lakestate checkpoints`: how a job's checkpoints went."""
+"""`lakestate checkpoints`: the history of a job's checkpoints."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -47,11 +47,11 @@ def checkpoints(
                 f"Job {job!r} has no sealed epoch.",
                 action="Check root and name of the job (`lakestate list`), or run it once.",
             )
-        found = view.checkpoint_statistics(history=limit)
+        statistics = view.checkpoint_statistics(history=limit)
         if as_json:
-            print_json(found)
+            print_json(statistics)
         else:
-            _print(make_console(), job, found, SystemClock().now_ms())
+            _print(make_console(), job, statistics, SystemClock().now_ms())
 
 
 def _print(console: Console, job: str, found: "CheckpointStatistics", now_ms: int) -> None:
@@ -102,7 +102,7 @@ def _print_summary(console: Console, found: "CheckpointStatistics") -> None:
 
 
 def _print_phases(console: Console, row: "CheckpointRow") -> None:
-    """The newest completed checkpoint, state by state, with where most of its rows went."""
+    """Prints the newest completed checkpoint, state by state, with the largest key group of each."""
     phases = ", ".join(f"{name} {format_duration(ms)}" for name, ms in row.phases_ms.items())
     print_title(console, f"checkpoint {row.id}{': ' if phases else ''}{phases}")
     figures = ("rows", "groups", "largest", "log rows", "size")

@@ -1,6 +1,6 @@
-"""What all commands share: common options, printing, and exit codes.
+"""Shared code of all commands: common options, printing, and exit codes.
 
-Exit codes: 0 done; 1 it failed, by a named error; 2 wrong use, or what was asked for is not there.
+Exit codes: 0 success; 1 failure, with a named error; 2 wrong usage, or what was named does not exist or does not run.
 """
 
 import os
@@ -54,11 +54,11 @@ class ExitCode(IntEnum):
 
 
 def checked_root(root: str | None) -> str | None:
-    """Returns a root.
+    """Returns the root after checking it.
 
     Raises:
-        BadParameter: It holds a secret, which the list of processes and every log would show; or it would be another
-            place than it seems.
+        BadParameter: It contains a secret, which the list of processes and every log would show; or it would lead to
+            another place than it seems.
     """
     if root is None:
         return None
@@ -70,7 +70,7 @@ def checked_root(root: str | None) -> str | None:
         parts = urlsplit(root)
         if parts.username is not None or parts.password is not None or parts.query:
             raise typer.BadParameter(
-                "An address must hold no key and no signature: credentials come from the environment "
+                "An address must not contain a key or a signature: credentials come from the environment "
                 "(docs/configuration.md)."
             )
     return root
@@ -99,21 +99,21 @@ def named_errors() -> Iterator[None]:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(exit_code_of(error)) from None
     except BrokenPipeError:
-        # Whoever read has seen enough (`| head`). Nothing may be flushed into the pipe when the interpreter ends.
+        # The reader has read enough (`| head`). Nothing may be flushed into the pipe when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise typer.Exit(ExitCode.DONE) from None
 
 
 def exit_code_of(error: LakestateError) -> ExitCode:
-    """Returns 2 where something else should have been asked for, 1 where it should have worked.
+    """Returns 2 if the user has to change the request, 1 if the request was right and failed.
 
-    An error that has no class of its own says no more than that the request was refused.
+    An error without a class of its own only says that the request was refused, so it is 2.
     """
     return ExitCode.WRONG_USE if isinstance(error, _NOT_THERE) or type(error) is LakestateError else ExitCode.FAILED
 
 
 def make_console() -> Console:
-    """Returns a console on standard output; where that is no terminal nothing is cut off or folded."""
+    """Returns a console on standard output; if that is not a terminal, nothing is cut off or folded."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(width=_WIDE, highlight=False)
 
@@ -122,9 +122,9 @@ def make_table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = (
     """Returns an empty table.
 
     Args:
-        columns: Their heads.
-        right: Those that hold figures.
-        fold: Those that take further lines where the terminal is narrow; the others are cut off with an ellipsis.
+        columns: Their headings.
+        right: Columns with figures, aligned right.
+        fold: Columns that continue on further lines in a narrow terminal; the others are cut off with an ellipsis.
     """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in columns:
@@ -138,7 +138,7 @@ def make_table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = (
 
 
 def add_row(table: Table, *cells: object) -> None:
-    """Adds a row as it is: no cell is taken for markup. A null is an empty cell."""
+    """Adds a row of plain text: no cell is read as markup. A null is an empty cell."""
     table.add_row(*(cell if isinstance(cell, Text) else Text("" if cell is None else str(cell)) for cell in cells))
 
 
@@ -159,7 +159,7 @@ def print_title(console: Console, title: str) -> None:
 
 @contextmanager
 def progress_of(title: str) -> Iterator[Callable[[str, float], None]]:
-    """Gives a function of (what, share done) that shows how far a long verb is, where standard error is a terminal."""
+    """Yields a function of (what, share done) that shows progress if standard error is a terminal."""
     console = Console(stderr=True)
     bar = Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), console=console, transient=True)
     bar.disable = not console.is_terminal
@@ -170,14 +170,14 @@ def progress_of(title: str) -> Iterator[Callable[[str, float], None]]:
 
 @contextmanager
 def waiting(title: str) -> Iterator[None]:
-    """Shows that a verb waits, where standard error is a terminal."""
+    """Shows that a verb waits, if standard error is a terminal."""
     console = Console(stderr=True)
     with console.status(escape(title)) if console.is_terminal else nullcontext():
         yield
 
 
 def text_of(value: Any) -> str:
-    """Returns a value of a state as a cell: text as it is, everything else as JSON."""
+    """Returns a value of a state as a cell: text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(plain(value)).decode()
 
 
@@ -192,7 +192,7 @@ def print_json_line(value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value of our records in terms of JSON: structs and named tuples as objects, bytes as hex digits."""
+    """Converts a value of our records to JSON types: structs and named tuples to objects, bytes to hex digits."""
     if isinstance(value, msgspec.Struct):
         return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, tuple) and hasattr(value, "_fields"):

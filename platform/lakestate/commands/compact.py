@@ -1,4 +1,4 @@
-"""`lakestate compact`: folds a job's state into one layer, and clears away what no manifest names."""
+"""`lakestate compact`: folds a job's state into one layer, and deletes files that no manifest names."""
 
 from typing import TYPE_CHECKING
 

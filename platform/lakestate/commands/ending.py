@@ -1,4 +1,4 @@
-"""What verbs share that end a job: first it is said that it is not wanted, so that nobody starts it again."""
+"""Shared code of the verbs that end a job: they first record that it is not wanted, so that nothing restarts it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ from lakestate.supervision.stop import await_endpoint
 
 @contextmanager
 def ending(root: str | None, job: str, url: str | None) -> Iterator[RunningJob | None]:
-    """Gives the running job that is to be ended; null if it does not run and would have been started again.
+    """Yields the running job that is to be ended; null if it does not run, but would have been restarted.
 
-    If it cannot be ended by name and goes on, it is wanted again. A job that is reached by its address is supervised
-    elsewhere, if at all: how it ends is told by its process.
+    If ending it fails with a named error and it goes on, it is recorded as wanted again. A job that is reached by its
+    address is supervised elsewhere, if at all: only its process knows how it ends.
     """
     if root is None or url is not None:
         yield RunningJob(root, job, url)
@@ -34,8 +34,8 @@ def ending(root: str | None, job: str, url: str | None) -> Iterator[RunningJob |
 
 
 def print_unwanted(job: str) -> None:
-    """Says that a job did not run, and will not."""
-    make_console().print(Text(f"{job} does not run, and is not started again"))
+    """Prints that a job did not run, and will not be restarted."""
+    make_console().print(Text(f"{job} does not run, and will not be restarted"))
 
 
 __all__ = ["ending", "print_unwanted"]

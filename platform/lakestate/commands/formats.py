@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Formats bytes, counts, durations and times for people."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +8,7 @@ _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
 def format_bytes(count: float | None) -> str:
-    """Returns for instance `512 B`, `1.5 KiB`, `20 MiB`; nothing for None."""
+    """Returns for instance `512 B`, `1.5 KiB`, `20 MiB`; an empty text for None."""
     if count is None:
         return ""
     if count < 1024:
@@ -21,7 +21,7 @@ def format_bytes(count: float | None) -> str:
 
 
 def format_count(count: float | None) -> str:
-    """Returns for instance `1,234`; nothing for None."""
+    """Returns for instance `1,234`; an empty text for None."""
     return "" if count is None else f"{count:,.0f}"
 
 
@@ -31,7 +31,7 @@ def number_of(count: int, thing: str) -> str:
 
 
 def format_duration(milliseconds: float | None) -> str:
-    """Returns at most two units: `42 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min`, `3 d 4 h`; nothing for None."""
+    """Returns at most two units: `42 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min`, `3 d 4 h`; an empty text for None."""
     if milliseconds is None:
         return ""
     if milliseconds < 0:
@@ -48,15 +48,16 @@ def format_duration(milliseconds: float | None) -> str:
     return f"{whole} min {rest // _SECOND} s"
 
 
-def format_time(milliseconds: int | None) -> str:
-    """Returns a time in UTC, such as `2023-11-14 22:13:20Z`; nothing for None.
+def format_time(milliseconds: int | None, *, ms: bool = False) -> str:
+    """Returns a time in UTC, such as `2023-11-14 22:13:20Z`, with `ms` to the millisecond; an empty text for None.
 
-    What the calendar cannot hold, such as a watermark of year 300,000, stays a number of milliseconds.
+    A time beyond the calendar, such as a watermark in the year 300,000, is returned in milliseconds.
     """
     if milliseconds is None:
         return ""
     try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%d %H:%M:%SZ")
+        time = _EPOCH + timedelta(milliseconds=milliseconds)
+        return time.strftime(f"%Y-%m-%d %H:%M:%S{f'.{time.microsecond // 1_000:03}' if ms else ''}Z")
     except OverflowError:
         return f"{milliseconds} ms"
 

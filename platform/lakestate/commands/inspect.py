@@ -49,8 +49,10 @@ def inspect(
             shown, more = _first(pieces, schema, limit)
         console = make_console()
         place = f"{history.head.manifest.generation}/{history.head.manifest.epoch}"
-        console.print(Text(f"{schema.uid}/{schema.name}: {schema.shape} of {schema.value}, epoch {place}"))
-        print_rows(_columns_for_people(shown), Format.TABLE, limit=limit)
+        timers = schema.kind == "timer"
+        contents = "timers" if timers else f"{schema.shape} of {schema.value}"
+        console.print(Text(f"{schema.uid}/{schema.name}: {contents}, epoch {place}"))
+        print_rows(_columns_for_people(shown, timers=timers), Format.TABLE, limit=limit)
         if more:
             console.print(f"The first {limit:,} rows; --limit prints more, --json all.")
 
@@ -65,25 +67,32 @@ def _pieces(root: str, job: str, history: "History", schema: "StateSchema", keys
 
 
 def _first(pieces: "Iterator[pa.Table]", schema: "StateSchema", limit: int) -> "tuple[pa.Table, bool]":
-    """The first rows, and whether there are more: no more of the state is read than that takes."""
+    """Returns the first rows, and whether there are more; it reads no more of the state than that needs."""
     import pyarrow as pa
 
     from state_engine.inspect import empty_state
 
-    found = empty_state(schema)
+    first = empty_state(schema)
     for rows in pieces:
-        found = pa.concat_tables([found, rows])
-        if found.num_rows > limit:
+        first = pa.concat_tables([first, rows])
+        if first.num_rows > limit:
             break
-    return found.slice(0, limit), found.num_rows > limit
+    return first.slice(0, limit), first.num_rows > limit
 
 
-def _columns_for_people(rows: "pa.Table") -> "pa.Table":
-    """Leaves out where a row came from, and the namespace where there is none; last accesses become times."""
+def _columns_for_people(rows: "pa.Table", *, timers: bool) -> "pa.Table":
+    """Removes the origin of rows, and the namespace if no row has one; formats last accesses as times.
+
+    Of timers it formats the times at which they fire, too, and removes their values, which are all true.
+    """
     import pyarrow as pa
 
     accessed = pa.array(map(format_time, rows["last_access"].to_pylist()), pa.string())
     rows = rows.drop_columns(["position", "seq", "last_access"]).append_column("last_access", accessed)
+    if timers:
+        times = rows["user_key"].to_pylist()
+        rows = rows.drop_columns(["value", "last_access"])
+        rows = rows.append_column("time", pa.array((format_time(one, ms=True) for one in times), pa.string()))
     return rows.drop_columns(["namespace"]) if rows["namespace"].null_count == rows.num_rows else rows
 
 

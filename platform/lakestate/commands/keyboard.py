@@ -1,4 +1,4 @@
-"""Keys from the terminal, without waiting for a line."""
+"""Reads single keys from the terminal, without waiting for a line."""
 
 import os
 import select
@@ -12,9 +12,9 @@ if sys.platform != "win32":
 
 
 class Keyboard:
-    """Keys as they are pressed. Use as a context manager: the terminal is given back as it was.
+    """Reads keys as they are pressed. Use as a context manager: it restores the mode of the terminal.
 
-    Where standard input is no terminal there are no keys.
+    If standard input is not a terminal, there are no keys.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Keyboard:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
 
     def read(self, timeout_s: float) -> str:
-        """Waits for keys and returns them; empty when none came in time."""
+        """Waits for keys and returns them; empty if none came in time."""
         if not self._is_terminal:
             time.sleep(timeout_s)
             return ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def list_all(root: Root, as_json: AsJson = False) -> None:
     """List the jobs under a root, with the newest epoch of each."""
     with named_errors():
-        # Here and not above, so that the command line starts quickly.
+        # Imported here, so that the command line starts quickly.
         from lakestate.running_job import told_of
         from state_engine.inspect import list_jobs
 

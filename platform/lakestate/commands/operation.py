@@ -1,4 +1,4 @@
-"""`lakestate operation`: how something went that a running job was asked for, and that nobody waited for."""
+"""`lakestate operation`: the result of a detached operation of a running job."""
 
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -43,18 +43,18 @@ def operation(
             make_console().print(Text(f"{trigger_id} is under way"))
         elif ended.error is not None:
             what = f"The {ended.kind} {trigger_id} failed: {ended.error}: {ended.message}"
-            raise OperationFailedError(what, action=ended.action or "`lakestate status` shows where the job stands.")
+            raise OperationFailedError(what, action=ended.action or "`lakestate status` shows the state of the job.")
         else:
             make_console().print(Text(f"{trigger_id} is done: {_result(ended)}"))
 
 
 def print_trigger(job: str, trigger_id: str, *, as_json: bool) -> None:
-    """Prints what an operation is asked for by that nobody waits for; the id stands alone on standard output."""
+    """Prints the trigger id of a detached operation; standard output has only the id."""
     if as_json:
         print_json({"trigger_id": trigger_id})
     else:
         make_console().print(Text(trigger_id))
-        typer.echo(f"`lakestate operation {job} {trigger_id}` tells how it went.", err=True)
+        typer.echo(f"`lakestate operation {job} {trigger_id}` shows the result.", err=True)
 
 
 def _status(ended: "EndedOperation | None") -> str:

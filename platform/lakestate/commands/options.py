@@ -1,4 +1,4 @@
-"""Options that several verbs share: what savepoint is wanted or restored, how a job is started, how one is reached."""
+"""Options that several verbs share: which savepoint to take or restore, how to start a job, how to reach one."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -120,7 +120,7 @@ Detached = Annotated[
 def request_of(
     option: Sequence[str] | None, restore: str | None, uid_mapping: Sequence[str] | None, **others: Any
 ) -> "StartRequest":
-    """Returns what a job is started with, from the options of `lakestate run` and `lakestate start`.
+    """Returns the start request of a job, from the options of `lakestate run` and `lakestate start`.
 
     Args:
         option: `--option`.
@@ -129,7 +129,7 @@ def request_of(
         others: The other fields of `StartRequest`.
 
     Raises:
-        BadParameter: An option is none, or belongs to a restore and there is none.
+        BadParameter: An option is not name=value, or belongs to a restore and there is none.
     """
     from lakestate.supervision import StartRequest
 
@@ -140,10 +140,10 @@ def request_of(
 
 
 def options_of(given: Sequence[str] | None) -> dict[str, str]:
-    """Returns what was given by `--option` as names and values.
+    """Returns the values of `--option` by name.
 
     Raises:
-        BadParameter: Something else than name=value was given.
+        BadParameter: One is not name=value.
     """
     return dict(_pair(one) for one in given or [])
 
@@ -156,19 +156,19 @@ def _pair(option: str) -> tuple[str, str]:
 
 
 def uids_of(mapping: Sequence[str] | None) -> dict[str, str]:
-    """Returns what `--uid-mapping` says: uids that operators had to those that they have.
+    """Returns the mapping of `--uid-mapping`: former uids of operators to their current ones.
 
     Raises:
         BadParameter: One is not OLD=NEW, or a uid is mapped twice.
     """
-    found: dict[str, str] = {}
+    uids: dict[str, str] = {}
     for given in mapping or ():
         old, equals, new = given.partition("=")
         if not (old and equals and new):
             raise typer.BadParameter(f"{given!r} is not OLD=NEW", param_hint="--uid-mapping")
-        if found.setdefault(old, new) != new:
+        if uids.setdefault(old, new) != new:
             raise typer.BadParameter(f"{old!r} is mapped twice", param_hint="--uid-mapping")
-    return found
+    return uids
 
 
 __all__ = [

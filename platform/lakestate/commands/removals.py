@@ -1,4 +1,4 @@
-"""What verbs that delete files share: options, tables of what goes, waiting for the grace time."""
+"""Shared code of the verbs that delete files: options, tables of what is deleted, waiting for the grace time."""
 
 import time
 from collections import Counter
@@ -47,7 +47,7 @@ def print_removals(console: Console, plan: "RetentionPlan", *, files: bool) -> N
 
 
 def apply_plan(plan: "RetentionPlan", *, wait: bool, title: str) -> "Retained":
-    """Carries out a plan, with progress; waits for its grace time if that is wanted."""
+    """Carries out a plan, with progress; with `wait` it waits for the grace time and deletes the files."""
     from state_engine.checkpoint.retention.steps import apply_retention
     from state_engine.savepoint.retain import carry_out
 
@@ -62,9 +62,9 @@ def apply_plan(plan: "RetentionPlan", *, wait: bool, title: str) -> "Retained":
             return done
         seconds = plan.policy.grace_ms / 1000
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            show(f"waits {format_duration(left * 1000)}", 1 - left / seconds)
-            time.sleep(min(_POLL_S, left))
+        while (remaining := end - time.monotonic()) > 0:
+            show(f"waits {format_duration(remaining * 1000)}", 1 - remaining / seconds)
+            time.sleep(min(_POLL_S, remaining))
         later = apply_retention(plan, progress=deleted)
     later.condemned += report.condemned
     later.removed[:0] = report.removed
@@ -73,10 +73,12 @@ def apply_plan(plan: "RetentionPlan", *, wait: bool, title: str) -> "Retained":
 
 
 def print_leftovers(console: Console, plan: "RetentionPlan") -> None:
-    """Prints what dead processes left of savepoints: what goes, and what somebody has to decide about."""
+    """Prints what dead processes left of savepoints: what is to be deleted, and what a user has to decide about."""
     for one in plan.abandoned:
         size = f"{number_of(one.files, 'file')}, {format_bytes(one.bytes)}"
-        console.print(Text(f"{one.directory} goes, {size}: savepoint {one.savepoint_id} was not written within a day"))
+        console.print(
+            Text(f"{one.directory} is to be deleted, {size}: savepoint {one.savepoint_id} was not written within a day")
+        )
     for unlisted in plan.unlisted:
         where = f" in {unlisted.directory}" if unlisted.directory is not None else ""
         console.print(
@@ -88,7 +90,7 @@ def print_leftovers(console: Console, plan: "RetentionPlan") -> None:
 
 
 def print_report(console: Console, done: "Retained", grace_ms: int) -> None:
-    """Prints what became of files and savepoints."""
+    """Prints what was done with files and savepoints."""
     report = done.report
     if report is None:
         return
@@ -114,7 +116,7 @@ def print_report(console: Console, done: "Retained", grace_ms: int) -> None:
 
 
 def facts_of(plan: "RetentionPlan", done: "Retained | None") -> dict[str, Any]:
-    """Returns a plan, and what became of it, for programs."""
+    """Returns a plan and its result, for programs."""
     report: RetentionReport | None = done.report if done is not None else None
     facts = {
         "job": plan.job,

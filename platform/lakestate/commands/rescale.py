@@ -1,4 +1,4 @@
-"""`lakestate rescale`: another parallelism for a running job."""
+"""`lakestate rescale`: changes the parallelism of a running job."""
 
 from typing import Annotated
 
@@ -36,7 +36,7 @@ def rescale(
         from lakestate.running_job import RunningJob
 
         running = RunningJob(root, job, url)
-        whom = ", ".join(f"{uid} with {number}" for uid, number in some.items())
+        listed = ", ".join(f"{uid} with {number}" for uid, number in some.items())
         path = "rescaling" if some else f"rescaling?parallelism={parallelism}"
         body = Rescaling(operators=some) if some else None
         if detached:
@@ -47,7 +47,7 @@ def rescale(
         if as_json:
             print_json({"operators": some} if some else {"parallelism": parallelism})
         elif some:
-            make_console().print(Text(f"{job} runs {whom} subtasks"))
+            make_console().print(Text(f"{job} runs {listed} subtasks"))
         else:
             make_console().print(Text(f"{job} runs with {parallelism} subtasks for every operator"))
 

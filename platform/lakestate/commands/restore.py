@@ -1,4 +1,4 @@
-"""`lakestate restore`: a job, or a part of its keys, goes back to a savepoint, checkpoint or epoch."""
+"""`lakestate restore`: restores a job, or a part of its keys, from a savepoint, checkpoint or epoch."""
 
 import json
 import signal
@@ -69,7 +69,7 @@ def restore(
     parallelism: Annotated[int | None, typer.Option(min=1, help="New parallelism of every operator.")] = None,
     keep_output: Annotated[
         bool,
-        typer.Option("--keep-output", help="Do not change the sinks: neither take output back nor write owed output."),
+        typer.Option("--keep-output", help="Do not change the sinks: neither retract output nor write owed output."),
     ] = False,
     adopt_sinks: AdoptSinks = False,
     strict: Strict = False,
@@ -124,7 +124,7 @@ def restore(
     if operator and not part:
         raise typer.BadParameter("goes with --key-groups or --key", param_hint="--operator")
     if root is None and not (part and url):
-        raise typer.BadParameter(f"Give --root or {ROOT_VARIABLE}; of a running job key groups or keys also by --url.")
+        raise typer.BadParameter(f"Give --root or {ROOT_VARIABLE}; --url is enough for key groups of a running job.")
     with named_errors(), _until_signal() as cancelled:
         report: WholeRestore | KeyGroupRestore
         if not dry_run:
@@ -196,19 +196,19 @@ def _restore_whole(
 
 
 def _check_stopped(job: str, root: str | None, url: str | None, *, part: bool, stopped: bool) -> None:
-    """Asks whether the job runs, before it is taken over; a running one is only asked for key groups or keys."""
+    """Checks that the job does not run, before it is taken over; a running one can restore only key groups or keys."""
     process = process_of(root, job) if root is not None else None
-    who = str(process) if process is not None else None
-    if not part and who is None and url is not None:
+    owner = str(process) if process is not None else None
+    if not part and owner is None and url is not None:
         from lakestate.running_job import checked_url
 
         with suppress(RunnerUnreachableError):
-            found = endpoint_at(checked_url(url), job)
-            who = f"Process {found.pid}" if found is not None else None
-    if not part and who is not None:
+            endpoint = endpoint_at(checked_url(url), job)
+            owner = f"Process {endpoint.pid}" if endpoint is not None else None
+    if not part and owner is not None:
         raise JobRunningError(
-            f"{who} holds job {job!r}.",
-            action="Stop it first (`lakestate stop`); of a running job only key groups or keys can be restored.",
+            f"{owner} holds job {job!r}.",
+            action="Stop it first (`lakestate stop`). A running job can restore only key groups or keys.",
         )
     if root is not None and process is None and not (part and url):
         ensure_stopped(root, job, stopped=stopped)
@@ -237,8 +237,8 @@ def _restore_part(
     from state_engine.savepoint import restore_key_groups
 
     given = [tuple(one) if isinstance(one, list) else one for one in keys] if keys is not None else None
-    held = nullcontext() if dry_run else holding(root, job, "restore")
-    with held, waiting(f"restore into {job}"):
+    lock = nullcontext() if dry_run else holding(root, job, "restore")
+    with lock, waiting(f"restore into {job}"):
         return restore_key_groups(
             root, job, source, ranges, keys=given, uids=operators, dry_run=dry_run, cancelled=cancelled
         )
@@ -252,19 +252,19 @@ def _range(given: str) -> tuple[int, int]:
 
 
 def _key(given: str) -> Any:
-    """A JSON list is the key's columns; any other text is the value of its single column."""
+    """Parses a key: a JSON list has the values of its columns; any other text is the value of its single column."""
     if not given.startswith("["):
         return given
     try:
-        found = json.loads(given)
+        columns = json.loads(given)
     except ValueError:
         return given
-    return found if isinstance(found, list) else given
+    return columns if isinstance(columns, list) else given
 
 
 @contextmanager
 def _until_signal() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says True once SIGINT or SIGTERM came; a second one ends the process at once."""
+    """Yields a function that returns True once SIGINT or SIGTERM came; a second one ends the process at once."""
     received: list[int] = []
 
     def receive(number: int, _frame: FrameType | None) -> None:

@@ -79,7 +79,7 @@ def retain(
         checkpoints = _keep(last, age, hourly, daily, weekly)
         if checkpoints is None:
             raise JobDefinitionError(
-                "Nothing says which checkpoints are kept.", action="Say it, for instance with --last 3 --daily 7."
+                "No option says which checkpoints to keep.", action="Give one, for instance --last 3 --daily 7."
             )
         policy = RetentionPolicy(
             checkpoints=checkpoints,
@@ -104,7 +104,7 @@ def retain(
 def _keep(
     last: Number, age: str | None, hourly: Number, daily: Number, weekly: Number, at_least: int = 1
 ) -> "Keep | None":
-    """Returns the rules; None if there is none of them."""
+    """Returns the rules; None if none was given."""
     from state_engine.checkpoint.retention.steps import Keep
 
     if all(one is None for one in (last, age, hourly, daily, weekly)):
@@ -124,9 +124,9 @@ def _print_plan(console: Console, plan: "RetentionPlan", *, files: bool, would: 
     since = f"every epoch from {plan.oldest_epoch[0]}/{plan.oldest_epoch[1]} on" if plan.oldest_epoch else "every epoch"
     console.print(Text(f"{plan.job} keeps {since}; checkpoints: {named}"))
     for savepoint in plan.savepoints:
-        console.print(Text(f"savepoint {savepoint} goes"))
+        console.print(Text(f"savepoint {savepoint} is to be deleted"))
     for disposal in plan.disposals:
-        console.print(Text(f"savepoint {disposal.savepoint_id} goes, {format_bytes(disposal.bytes)}"))
+        console.print(Text(f"savepoint {disposal.savepoint_id} is to be deleted, {format_bytes(disposal.bytes)}"))
     print_leftovers(console, plan)
     print_removals(console, plan, files=files)
     if would:

@@ -1,4 +1,4 @@
-"""`lakestate run`: a registered job in the foreground, with a line that says how far it is."""
+"""`lakestate run`: runs a registered job in the foreground, with a line that shows its progress."""
 
 import math
 import os
@@ -101,8 +101,8 @@ def run(
     )
     with named_errors():
         find_job(job)  # neither a misspelt name nor a job that runs must wait for Spark
-        if (held := process_of(root, job)) is not None:
-            raise already_running(root, job, held.holder)
+        if (owner := process_of(root, job)) is not None:
+            raise already_running(root, job, owner.holder)
         command = driver_command(job, root, request, epochs=True)
     console = Console(stderr=True, highlight=False) if as_json else make_console()
     path = log or _temporary_log(job)
@@ -129,23 +129,23 @@ def _temporary_log(job: str) -> Path:
 
 
 def _end(last: AnyEvent | None, code: int, path: Path, *, asked: bool) -> None:
-    """Ends with the exit code of what the runner said last, or of how it died."""
+    """Ends with the exit code for the last event of the runner, or for the way it died."""
     if isinstance(last, Failed):
         error = getattr(errors, last.error, None)
-        known = isinstance(error, type) and issubclass(error, errors.LakestateError)
+        is_named = isinstance(error, type) and issubclass(error, errors.LakestateError)
         remedy = f" What to do: {last.action}" if last.action else ""
         typer.echo(f"{last.error}: {last.message}{remedy}\nIts log: {path}", err=True)
-        raise typer.Exit(exit_code_of(error("")) if known and error is not None else ExitCode.FAILED)
+        raise typer.Exit(exit_code_of(error("")) if is_named and error is not None else ExitCode.FAILED)
     if isinstance(last, Finished) or (asked and code == -signal.SIGTERM):
         return
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    typer.echo(f"The process of the job ended by {how} and said nothing of why. Its log: {path}", err=True)
+    typer.echo(f"The process of the job ended by {how} and did not report why. Its log: {path}", err=True)
     raise typer.Exit(ExitCode.FAILED)
 
 
 @contextmanager
 def _stopped_by_signals(process: RunnerProcess) -> Iterator[list[int]]:
-    """SIGINT and SIGTERM ask the job to stop; a second one ends it at once."""
+    """Makes SIGINT and SIGTERM ask the job to stop; a second signal ends it at once."""
     received: list[int] = []
 
     def receive(number: int, _frame: FrameType | None) -> None:
@@ -153,7 +153,7 @@ def _stopped_by_signals(process: RunnerProcess) -> Iterator[list[int]]:
         if len(received) > 1:
             raise KeyboardInterrupt
         process.request_stop()
-        os.write(2, _STOPPING)  # not by the console, which may be in the middle of a line
+        os.write(2, _STOPPING)  # not through the console, which may be in the middle of a line
 
     before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -166,7 +166,7 @@ def _stopped_by_signals(process: RunnerProcess) -> Iterator[list[int]]:
 
 
 class _View:
-    """One line that is written again on a terminal, a line per epoch elsewhere."""
+    """Shows one line that is updated on a terminal; without a terminal, a line per epoch."""
 
     def __init__(self, console: Console, job: str, log: Path) -> None:
         self._console = console
@@ -185,7 +185,7 @@ class _View:
             self._live.stop()
 
     def show(self, event: AnyEvent) -> None:
-        """Takes in one event."""
+        """Updates the display with one event."""
         match event:
             case Started():
                 self._place = f"{event.generation}"

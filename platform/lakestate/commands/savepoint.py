@@ -1,6 +1,6 @@
 """`lakestate savepoint`: takes a savepoint of a job."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -17,6 +17,9 @@ from lakestate.commands.options import (
     Url,
 )
 from lakestate.commands.savepoints import facts_of, file_count
+
+if TYPE_CHECKING:
+    from state_engine.savepoint import SavepointRequest
 
 
 def savepoint(
@@ -38,35 +41,35 @@ def savepoint(
     This process takes it, from the job's files. With --detached or --url the process of the running job does.
     """
     with named_errors():
+        from state_engine.savepoint import SavepointRequest, take_savepoint
+
+        request = SavepointRequest(kind, directory, label, note, epoch)
         if detached or url is not None:
-            _ask(job, root, url, (kind, directory, label, note, epoch), detached=detached, as_json=as_json)
+            _ask(job, root, url, request, detached=detached, as_json=as_json)
             return
         if root is None:
             raise typer.BadParameter("Give --root or LAKESTATE_ROOT.")
-        from state_engine.savepoint import trigger_savepoint
-
         with waiting(f"take a {kind} savepoint of {job}"):
-            taken = trigger_savepoint(root, job, kind=kind, directory=directory, epoch=epoch, label=label, note=note)
+            taken = take_savepoint(root, job, request)
         if as_json:
             print_json(facts_of(taken))
             return
         size = f"{number_of(file_count(taken), 'file')}, {format_bytes(taken.bytes)}"
-        noted = "noted in" if taken.kind == "native" else "in"
-        where = f", {noted} {taken.directory}" if taken.directory is not None else ""
+        relation = "noted in" if taken.kind == "native" else "in"
+        where = f", {relation} {taken.directory}" if taken.directory is not None else ""
         place = f"epoch {taken.generation}/{taken.epoch}"
         make_console().print(Text(f"{taken.savepoint_id}  {taken.kind}, {place}, {size}{where}"))
 
 
 def _ask(
-    job: str, root: str | None, url: str | None, wanted: tuple[Any, ...], *, detached: bool, as_json: bool
+    job: str, root: str | None, url: str | None, request: "SavepointRequest", *, detached: bool, as_json: bool
 ) -> None:
-    """Asks the process of the running job for the savepoint; `wanted` has the fields of a `SavepointRequest`."""
+    """Sends the request to the process of the running job."""
     from lakestate.commands.operation import print_trigger
     from lakestate.rest.bodies import savepoint_trigger
     from lakestate.running_job import RunningJob
-    from state_engine.savepoint import SavepointRequest
 
-    running, body = RunningJob(root, job, url), savepoint_trigger(SavepointRequest(*wanted))
+    running, body = RunningJob(root, job, url), savepoint_trigger(request)
     if detached:
         print_trigger(job, running.begin("savepoints", body=body), as_json=as_json)
         return

@@ -185,7 +185,7 @@ def dispose(
         if not dispose_savepoint(root, job, savepoint_id, force=force):
             raise NothingToRestoreError(
                 f"Job {job!r} has no savepoint {savepoint_id!r}.",
-                action="`lakestate savepoints list` names those it has.",
+                action="`lakestate savepoints list` shows its savepoints.",
             )
         if as_json:
             print_json({"disposed": savepoint_id})
@@ -209,11 +209,11 @@ def diff(
         from state_engine.inspect import diff_states
 
         with progress_of("compare") as on_progress:
-            found = list(diff_states(root, job, before, after, examples=examples, on_progress=on_progress))
+            diffs = list(diff_states(root, job, before, after, examples=examples, on_progress=on_progress))
         if as_json:
-            print_json(found)
+            print_json(diffs)
         else:
-            _print_diff(found)
+            _print_diff(diffs)
 
 
 def _print_diff(found: "list[StateDiff]") -> None:
@@ -226,7 +226,7 @@ def _print_diff(found: "list[StateDiff]") -> None:
     console.print(table)
     for one in found:
         if one.type_before and one.type_after and one.type_before != one.type_after:
-            console.print(Text(f"{one.uid}/{one.state} was of type {one.type_before}, and is of {one.type_after}"))
+            console.print(Text(f"{one.uid}/{one.state} was of type {one.type_before}, and is now of {one.type_after}"))
         if one.examples:
             print_title(console, f"{one.uid}/{one.state}")
             _print_examples(console, one)
@@ -246,24 +246,24 @@ def _based_on(savepoint: "Savepoint") -> str:
     if isinstance(savepoint, CanonicalSavepoint):
         return f"no other files{f'; stored in {savepoint.directory}' if savepoint.directory is not None else ''}"
     base = savepoint.base
-    on = "none" if base is None else f"checkpoint {base.checkpoint_id} of epoch {base.epoch}"
-    return f"{on}, and {number_of(len(savepoint.manifests), 'manifest')} since"
+    checkpoint = "none" if base is None else f"checkpoint {base.checkpoint_id} of epoch {base.epoch}"
+    return f"{checkpoint}, and {number_of(len(savepoint.manifests), 'manifest')} since"
 
 
 def facts_of(savepoint: "Savepoint") -> dict[str, object]:
-    """A savepoint for programs; of a canonical one without the manifest of its epoch, a document of its own."""
+    """Returns a savepoint for programs, without the manifest in a canonical one, which is a document of its own."""
     facts = {name: value for name, value in plain(savepoint).items() if name != "sealed"}
     return {**facts, "kind": savepoint.kind}
 
 
 def _without_files(savepoint: "Savepoint") -> dict[str, object]:
-    """A savepoint without the names of its files: there may be thousands in each of a list."""
-    left_out = ("handles", "manifests", "tables", "source_files")
-    return {name: value for name, value in facts_of(savepoint).items() if name not in left_out}
+    """Returns a savepoint without the names of its files: each one in a list may have thousands of them."""
+    omitted = ("handles", "manifests", "tables", "source_files")
+    return {name: value for name, value in facts_of(savepoint).items() if name not in omitted}
 
 
 def file_count(taken: "Savepoint") -> int:
-    """Returns how many files a savepoint holds: of a native one the manifests too, in which small changes lie."""
+    """Returns the number of files of a savepoint; a native one includes manifests, which contain small changes."""
     if isinstance(taken, CanonicalSavepoint):
         return sum(len(table.files) for table in taken.tables)
     return len(taken.handles) + len(taken.manifests)

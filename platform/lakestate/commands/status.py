@@ -1,4 +1,4 @@
-"""`lakestate status`: one job at its newest epoch."""
+"""`lakestate status`: the state of one job at its newest epoch."""
 
 from typing import TYPE_CHECKING
 
@@ -39,20 +39,20 @@ def status(job: Job, root: Root, without_code: WithoutCode = False, as_json: AsJ
         from lakestate.supervision import failure_of, wanted_of
         from state_engine.inspect import open_job, status_of
 
-        found = status_of(open_job(root, job))
+        newest = status_of(open_job(root, job))
         process, wanted, failure = state_of(root, job), wanted_of(root, job), failure_of(root, job)
         code = None if without_code else _code(job, root)
         if as_json:
-            told = {"process": plain(process), "wanted": plain(wanted), "failure": failure, "code": plain(code)}
-            print_json(plain(found) | told)
+            facts = {"process": plain(process), "wanted": plain(wanted), "failure": failure, "code": plain(code)}
+            print_json(plain(newest) | facts)
         else:
             console = make_console()
-            _print(console, found, process, wanted, failure, SystemClock().now_ms())
+            _print(console, newest, process, wanted, failure, SystemClock().now_ms())
             _print_code(console, code)
 
 
 def _code(job: str, root: str) -> "Fitness | str | None":
-    """Asks the job's code whether it can go on from the newest epoch; what the author's code raises is told as text."""
+    """Checks whether the job's code can go on from the newest epoch; an error of the author's code is shown as text."""
     from state_engine.savepoint.fitness import fitness
 
     try:
@@ -122,7 +122,7 @@ def _print(
 def _print_code(console: Console, code: "Fitness | str | None") -> None:
     if code is None:
         return
-    lines = [f"The code of the job could not be asked: {code}"] if isinstance(code, str) else []
+    lines = [f"The code of the job could not be checked: {code}"] if isinstance(code, str) else []
     if not isinstance(code, str):
         lines += [f"{reason.error}: {reason.message} {reason.action}" for reason in code.refusals]
         lines += [f"The code does not read {one}." for one in code.unread]
@@ -134,10 +134,10 @@ def _print_code(console: Console, code: "Fitness | str | None") -> None:
 
 def _process(process: "ProcessState | None") -> str:
     if process is None:
-        return "none of this machine"
-    who = f"{process.pid or 'just being started'}" + ("" if process.kind == "driver" else f" ({process.kind})")
+        return "none on this machine"
+    pid = f"{process.pid or 'just being started'}" + ("" if process.kind == "driver" else f" ({process.kind})")
     return (
-        f"{who}, {process.url}, {process.state or 'does not answer'}" if process.url else f"{who}, serves no requests"
+        f"{pid}, {process.url}, {process.state or 'does not answer'}" if process.url else f"{pid}, serves no requests"
     )
 
 
@@ -151,7 +151,7 @@ def _wanted(wanted: "Wanted | None") -> str | None:
 
 
 def _failure(wanted: "Wanted | None", failure: str | None, now_ms: int) -> str | None:
-    """Returns what is known of the last failure; of one that nobody has noted it is not known when it was."""
+    """Returns the last failure; the time of one that was not recorded is not known."""
     if failure is not None and wanted is not None and wanted.attempts and wanted.attempts[-1].ended_at is None:
         return failure
     failed = next((one for one in reversed(wanted.attempts) if one.ended_at is not None), None) if wanted else None
@@ -164,21 +164,21 @@ def _when(milliseconds: int, now_ms: int) -> str:
 
 def _checkpoint(found: "JobStatus", now_ms: int) -> str:
     row = found.checkpoint
-    behind = "at the newest epoch" if found.epochs_behind == 0 else f"{number_of(found.epochs_behind, 'epoch')} behind"
+    lag = "at the newest epoch" if found.epochs_behind == 0 else f"{number_of(found.epochs_behind, 'epoch')} behind"
     if row is None:
         return "none yet"
-    return f"{row.checkpoint_id} of epoch {row.generation}/{row.epoch}, {behind}, {_when(row.completed_at, now_ms)}"
+    return f"{row.checkpoint_id} of epoch {row.generation}/{row.epoch}, {lag}, {_when(row.completed_at, now_ms)}"
 
 
 def _savepoints(found: "JobStatus") -> str:
-    there = f"{found.savepoints}, the newest {found.newest_savepoint}" if found.savepoints else "none"
+    listed = f"{found.savepoints}, the newest {found.newest_savepoint}" if found.savepoints else "none"
     damaged = found.damaged_savepoints
-    return f"{there}; {len(damaged)} damaged: {', '.join(damaged)}" if damaged else there
+    return f"{listed}; {len(damaged)} damaged: {', '.join(damaged)}" if damaged else listed
 
 
 def _subtasks(operator: "OperatorStatus") -> str:
-    was = f" (defined: {operator.rescaled_from})" if operator.rescaled_from is not None else ""
-    return f"{operator.parallelism}{was}"
+    defined = f" (defined: {operator.rescaled_from})" if operator.rescaled_from is not None else ""
+    return f"{operator.parallelism}{defined}"
 
 
 def _watermark(operator: "OperatorStatus") -> str:

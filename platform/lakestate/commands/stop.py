@@ -52,7 +52,7 @@ def stop(
         from state_engine.savepoint import SavepointRequest
 
         body = stop_with_savepoint(SavepointRequest(kind, directory, label, note), drain=drain)
-        if detached:  # its process tells whether it has ended as asked
+        if detached:  # the job's process records whether it has ended as requested
             print_trigger(job, RunningJob(root, job, url).begin("stop", body=body), as_json=as_json)
             return
         location = None
@@ -76,7 +76,7 @@ def _kill(root: str, job: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"savepoint": None})
     else:
-        make_console().print(Text(f"{job} was ended; its next start goes on from its newest sealed epoch"))
+        make_console().print(Text(f"{job} was killed; its next start goes on from its newest sealed epoch"))
 
 
 __all__ = ["stop"]

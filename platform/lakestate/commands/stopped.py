@@ -1,4 +1,4 @@
-"""Whether a job may be taken over: its process, should it run where we cannot see it, would be ended by that."""
+"""Checks that a job may be taken over: that would end a process of the job that runs unseen on another machine."""
 
 from typing import Annotated
 
@@ -16,19 +16,19 @@ Stopped = Annotated[
 
 
 def ensure_stopped(root: str, job: str, *, stopped: bool) -> None:
-    """Refuses to take over a job that may be running where we cannot see it.
+    """Refuses to take over a job that may be running unseen on another machine.
 
-    In a root of the file system a process says where it listens. In a bucket none does, and an old epoch does not mean
-    that nothing runs: a job that waits for input seals none. What is known there is that an incarnation has ended which
-    left behind how its operations ended, such as a stop.
+    In a root of the file system a process publishes its address. In a bucket none does. An old epoch there does not
+    mean that nothing runs: a job that waits for input seals no epoch. An incarnation in a bucket has certainly ended
+    only if it stored the results of its operations, such as a stop.
 
     Args:
         root: Of the storage.
-        job: Name of the job; a process of this machine was looked for already.
-        stopped: Whoever asks knows that it does not run.
+        job: Name of the job; the caller has already looked for a process on this machine.
+        stopped: The user confirms that it does not run.
 
     Raises:
-        JobMayRunError: Nobody knows.
+        JobMayRunError: It is not known whether the job runs.
     """
     from state_engine.inspect import open_job
 
@@ -40,9 +40,9 @@ def ensure_stopped(root: str, job: str, *, stopped: bool) -> None:
     manifest, age = head.manifest, max(0, SystemClock().now_ms() - head.manifest.processing_time)
     raise JobMayRunError(
         f"Incarnation {manifest.incarnation_number} ({manifest.incarnation}) of job {job!r} sealed its newest epoch "
-        f"{format_duration(age)} ago. Nobody can tell from a bucket whether its process still runs; if it does, it "
-        "would be ended.",
-        action="Stop the job: `lakestate stop --url …`. If it is stopped, say --stopped.",
+        f"{format_duration(age)} ago. A bucket does not show whether its process still runs; if it does, this would "
+        "end it.",
+        action="Stop the job: `lakestate stop --url …`. If it is stopped, confirm it with --stopped.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers as strips of characters: a line over time, heat over key groups. Height says it too, where colour is lost."""
+"""Draws numbers as strips of characters: a line over time, heat over key groups. Heights also work without colour."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,16 +10,16 @@ _COLOURS = ("grey37", "blue", "dodger_blue2", "cyan", "green", "yellow", "dark_o
 
 
 def spark_line(values: Sequence[float], width: int) -> str:
-    """Returns one character for each of the last `width` values, in terms of the largest of them; nothing is a dot."""
+    """Returns one character for each of the last `width` values, relative to the largest of them; zero is a dot."""
     shown = values[-width:]
     most = max(shown, default=0)
     return "".join(_BLOCKS[_level(value, most)] if value > 0 else "·" for value in shown)
 
 
 def heat_strip(values: Sequence[float], width: int) -> Text:
-    """Returns a strip of at most `width` cells; where there are more values a cell is the largest of its run.
+    """Returns a strip of at most `width` cells; with more values than cells, a cell shows the largest of its values.
 
-    Nothing is a dot; everything else is seen in terms of the largest value.
+    Zero is a dot; all other values are relative to the largest one.
     """
     cells = min(width, len(values))
     edges = [cell * len(values) // cells for cell in range(cells + 1)] if cells else []

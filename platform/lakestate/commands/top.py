@@ -30,7 +30,7 @@ _FIGURES = ("keys", "rows", "size", "skew")
 _QUIT = ("q", "Q", "\x03")
 _AT_MOST_S = 0.5
 _ESCAPE = "\x1b"
-"""Alone it ends the view; an arrow key begins with it."""
+"""Escape alone ends the view; the sequence of an arrow key begins with it."""
 
 
 def top(
@@ -52,7 +52,7 @@ def top(
         console = make_console()
 
         def look() -> Group:
-            width = console.width if console.is_terminal else 160  # a terminal may have been made larger
+            width = console.width if console.is_terminal else 160  # read each time: a terminal may be resized
             return frame(activity_of(view), SystemClock().now_ms(), width, told_of(root, job))
 
         if once or not console.is_terminal:
@@ -62,7 +62,7 @@ def top(
 
 
 def _watch(console: Console, look: Callable[[], Group], interval: float) -> None:
-    shown = look()  # before the screen is taken: what is not there is said on the usual one
+    shown = look()  # before the full screen begins, so that an error, such as a missing job, is printed normally
     with (
         _interrupted() as interrupted,
         Keyboard() as keyboard,
@@ -77,14 +77,14 @@ def _watch(console: Console, look: Callable[[], Group], interval: float) -> None
                 try:
                     shown = look()
                     live.update(shown, refresh=True)
-                except LakestateError as error:  # a file may have gone while it was read; the next look says more
+                except LakestateError as error:  # a file may be deleted while it is read; the next look may succeed
                     live.update(Group(shown, Text(), Text(f"{type(error).__name__}: {error}", "red")), refresh=True)
                 next_look = time.monotonic() + interval
 
 
 @contextmanager
 def _interrupted() -> Iterator[Event]:
-    """Says that Ctrl-C was pressed. As an exception it can be lost in a library that a look calls."""
+    """Yields an event that is set when Ctrl-C was pressed. As an exception, it could be lost in a library."""
     import pyarrow as pa
 
     event = Event()
@@ -98,35 +98,35 @@ def _interrupted() -> Iterator[Event]:
 
 
 def frame(activity: "JobActivity", now_ms: int, width: int, process: "Process | None" = None) -> Group:
-    """Returns what is shown of one look, for so many columns."""
+    """Returns the display of one look, `width` columns wide."""
     status = activity.status
     head = Text(status.job, style="bold")
-    held = f"process {process.pid or 'that starts'}" if process is not None else "no process of this machine"
+    owner = f"process {process.pid or 'that starts'}" if process is not None else "no process on this machine"
     head.append(
         f"  epoch {status.generation}/{status.epoch}, {format_duration(now_ms - status.sealed_at)} ago", "default"
     )
-    head.append(f" · {held}", "default")
+    head.append(f" · {owner}", "default")
     checkpoint = status.checkpoint
-    behind = f"{number_of(status.epochs_behind, 'epoch')} behind"
-    said = f"checkpoint {checkpoint.checkpoint_id}, {behind}" if checkpoint is not None else "no checkpoint yet"
+    lag = f"{number_of(status.epochs_behind, 'epoch')} behind"
+    line = f"checkpoint {checkpoint.checkpoint_id}, {lag}" if checkpoint is not None else "no checkpoint yet"
     if activity.epochs_per_s is not None:
-        said = f"{activity.epochs_per_s:.1f} epochs/s · {said}"
-    return Group(head, Text(said), Text(), _operators(activity, width), Text(), _states(activity, width))
+        line = f"{activity.epochs_per_s:.1f} epochs/s · {line}"
+    return Group(head, Text(line), Text(), _operators(activity, width), Text(), _states(activity, width))
 
 
 def _operators(activity: "JobActivity", width: int) -> Table:
-    """The operators, with bars that take what the other columns leave."""
+    """Returns the operators, with bars that fill the width that the other columns leave."""
     heads = ("operator", "subtasks", "records/s", "watermark", "lag")
     rows = []
     for status, one in zip(activity.status.operators, activity.operators, strict=True):
         watermark = "end of input" if status.input_ended else format_time(status.watermark)
         lag = format_duration(status.event_time_lag_ms)
         rows.append((one, (one.uid, f"{status.parallelism}", format_count(one.records_per_s), watermark, lag)))
-    if _width(heads, [cells for _, cells in rows]) + _SMALLEST_BARS + 2 > width:  # the lag says which day it is
+    if _width(heads, [cells for _, cells in rows]) + _SMALLEST_BARS + 2 > width:  # the lag shows the day
         rows = [(one, (*cells[:3], cells[3].rpartition(" ")[2] if ":" in cells[3] else cells[3], cells[4]))
                 for one, cells in rows]  # fmt: skip
-    left = width - _width(heads, [cells for _, cells in rows]) - 2
-    bars = min(_LARGEST_BARS, max(_SMALLEST_BARS, left))
+    remaining = width - _width(heads, [cells for _, cells in rows]) - 2
+    bars = min(_LARGEST_BARS, max(_SMALLEST_BARS, remaining))
     table = make_table(*heads[:3], "per epoch", *heads[3:], right=("subtasks", "records/s", "lag"))
     for one, cells in rows:
         add_row(table, *cells[:3], Text(spark_line(one.records, bars), style="cyan"), *cells[3:])
@@ -134,12 +134,12 @@ def _operators(activity: "JobActivity", width: int) -> Table:
 
 
 def _width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """How many columns of the terminal a table takes."""
+    """Returns the number of terminal columns that a table takes."""
     return sum(max(len(head), *(len(cells[n]) for cells in rows)) + 2 for n, head in enumerate(heads)) if rows else 0
 
 
 def _states(activity: "JobActivity", width: int) -> Table:
-    """The states, with strips that take what the other columns leave."""
+    """Returns the states, with strips that fill the width that the other columns leave."""
     groups = {(one.uid, one.state): one for one in activity.groups}
     rows = []
     for state in activity.status.states:

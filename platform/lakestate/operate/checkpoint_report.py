@@ -1,4 +1,4 @@
-"""The events of one tick of the reporter: what is new of a stream's checkpoint, its states and its checks."""
+"""Builds the events of one tick of the checkpoint sensor: news of a stream's checkpoint, its states and its checks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -24,7 +24,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class SeenState(NamedTuple):
-    """What a look found of one state; little of one whose files cannot be read."""
+    """What was read of one state; only its row if its files cannot be read."""
 
     row: StateRow
     schema: StateSchema | None = None
@@ -33,16 +33,16 @@ class SeenState(NamedTuple):
 
 
 class CheckpointReport:
-    """What is to be told of the newest checkpoint.
+    """Compares the newest checkpoint with the event log, and builds the events that are missing.
 
     Args:
         context: Of the tick.
         view: The job.
         completed: Its completed checkpoints.
         newest: The newest of them.
-        cursor: The mark in the sensor's cursor, which counts where the event log has none.
+        cursor: The mark in the sensor's cursor, used if the event log has none.
         uri: Folder of the job.
-        now_ms: The present.
+        now_ms: The current time.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class CheckpointReport:
 
     @property
     def skipped(self) -> int:
-        """How many checkpoints between the last reported one and this one have no event."""
+        """Number of checkpoints between the last reported one and this one, which have no event."""
         return skipped_since(self._completed, self._mark)
 
     def events(
         self, limits: CheckLimits, sample_rows: int
     ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-        """Yields what is news, the checkpoint last: its mark stands in for states that have none."""
+        """Yields the missing events, that of the checkpoint last: states without a mark of their own use its mark."""
         seen = self._look(sample_rows)
         for state in seen:
             if not self._is_told(state.row):
@@ -92,7 +92,7 @@ class CheckpointReport:
         return self._marks.get(self._keys[state.table]) == mark_of(self._newest)
 
     def _look(self, sample_rows: int) -> list[SeenState]:
-        """Reads a little of the states that are to be told of; of all for the checks of a new checkpoint."""
+        """Reads a little of each state that has to be reported; of all states for the checks of a new checkpoint."""
         wanted = [state for state in self._newest.states if self.is_new or not self._is_told(state)]
         if not wanted:
             return []
@@ -110,12 +110,12 @@ class CheckpointReport:
         try:
             sample = published.sample(schema, sample_rows) if sample_rows else None
             return SeenState(state, schema, published.key_groups(schema), sample)
-        except LakestateError as error:  # a damaged file must not keep the figures from being told
-            self._context.log.warning(f"State {state.table} cannot be looked at: {error}")
+        except LakestateError as error:  # a damaged file must not prevent the report of the figures
+            self._context.log.warning(f"State {state.table} cannot be read: {error}")
             return SeenState(state, schema)
 
     def _state_event(self, state: SeenState) -> dg.AssetMaterialization:
-        own = self._marks.get(self._keys[state.row.table])
+        mark = self._marks.get(self._keys[state.row.table])
         return state_materialization(
             self._job,
             self._newest,
@@ -123,25 +123,25 @@ class CheckpointReport:
             schema=state.schema,
             groups=state.groups,
             sample=state.sample,
-            skipped=skipped_since(self._completed, own or self._mark),
+            skipped=skipped_since(self._completed, mark or self._mark),
             uri=f"{self._uri}/{state.row.table}",
             now_ms=self._now_ms,
         )
 
     def _evaluations(self, limits: CheckLimits, seen: Sequence[SeenState]) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yields the verdicts that are news, or were written down too long ago."""
+        """Yields the verdicts that have changed, or were last recorded too long ago."""
         if self.is_new:
             spreads = {state.row.table: spread_of(state.groups) for state in seen}
             verdicts = judged(limits, self._completed, spreads, self._now_ms)
         else:
             verdicts = {AGE: age_verdict(limits, self._newest, self._now_ms)}
         keys = {name: dg.AssetCheckKey(checkpoint_key(self._job), name) for name in verdicts}
-        known = self._context.instance.event_log_storage.get_latest_asset_check_execution_by_key([*keys.values()])
+        records = self._context.instance.event_log_storage.get_latest_asset_check_execution_by_key([*keys.values()])
         for name, verdict in verdicts.items():
-            record = known.get(keys[name])
-            said = record.event.asset_check_evaluation if record is not None and record.event is not None else None
+            record = records.get(keys[name])
+            last = record.event.asset_check_evaluation if record is not None and record.event is not None else None
             age_ms = self._now_ms - record.create_timestamp * 1000 if record is not None else 0
-            if said is None or said.passed != verdict.passed or age_ms >= limits.repeat_after / _MILLISECOND:
+            if last is None or last.passed != verdict.passed or age_ms >= limits.repeat_after / _MILLISECOND:
                 yield evaluation(self._job, name, verdict, self._newest)
 
 

@@ -1,11 +1,11 @@
 """Reports completed checkpoints of a stream to Dagster's event log.
 
 At most one event per asset and tick, for the newest checkpoint; its metadata count those since the last reported one.
-An event cannot be taken back and costs kilobytes for ever, so a stream that completes a checkpoint every second is told
-of as often as the sensor ticks.
+An event cannot be removed and costs kilobytes for ever. So a stream that completes a checkpoint every second is
+reported only as often as the sensor ticks.
 
-The events of a tick are written one by one, and the tick may die after any of them: so each asset has a high-water mark
-of its own in the event log, and the cursor counts only where there is none.
+The events of a tick are written one by one, and the tick may die after any of them. So each asset has a high-water mark
+of its own in the event log, and the cursor is used only where the event log has no mark.
 """
 
 from datetime import timedelta
@@ -49,7 +49,7 @@ def build_checkpoint_sensor(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource
     ) -> dg.SensorResult | dg.SkipReason:
         if state_store.root not in views:
-            views[state_store.root] = state_store.open_job(job)  # it remembers what it has read of small files
+            views[state_store.root] = state_store.open_job(job)  # it caches small files that it has read
         view, uri = views[state_store.root], state_store.uri(job)
         completed = view.completed_checkpoints()
         newest = completed.newest()
@@ -58,12 +58,12 @@ def build_checkpoint_sensor(
         cursor, now_ms = parse_cursor(context.cursor), SystemClock().now_ms()
         report = CheckpointReport(context, view, completed, newest, cursor=cursor, uri=uri, now_ms=now_ms)
         events = list(report.events(allowed, sample_rows))
-        told = f"Checkpoint {newest.checkpoint_id} is the newest, and it is reported."
+        message = f"Checkpoint {newest.checkpoint_id} is the newest, and it is reported."
         if report.is_new:
-            told = f"Reported checkpoint {newest.checkpoint_id}; {report.skipped} before it have no event."
+            message = f"Reported checkpoint {newest.checkpoint_id}; {report.skipped} before it have no event."
         if not events:
-            return dg.SkipReason(told)
-        return dg.SensorResult(asset_events=events, cursor=mark_of(newest).to_cursor(), skip_reason=told)
+            return dg.SkipReason(message)
+        return dg.SensorResult(asset_events=events, cursor=mark_of(newest).to_cursor(), skip_reason=message)
 
     return report_checkpoint
 

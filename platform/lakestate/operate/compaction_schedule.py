@@ -1,4 +1,4 @@
-"""Asks for compaction at the times of the policy."""
+"""Requests compaction runs at the times of the policy."""
 
 import dagster as dg
 
@@ -10,7 +10,7 @@ def build_compaction_schedule(job: str, cron: str, timezone: str = "UTC") -> dg.
     """Returns the schedule of `<job>/compaction`.
 
     Raises:
-        JobDefinitionError: The times are none.
+        JobDefinitionError: The times are invalid.
     """
     return build_cron_schedule(job, compaction_key(job), cron, timezone)
 

@@ -1,4 +1,4 @@
-"""What schedules of one stream share: times that are none are refused by name; runs that need nothing but a time."""
+"""Shared code of a stream's schedules: a named error for invalid times, and schedules whose runs need only a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ from state_engine.errors import JobDefinitionError
 
 @contextmanager
 def named_definition(what: str, cron: str | None) -> Iterator[str]:
-    """Gives the times of a schedule that is defined in the block.
+    """Yields the times for a schedule that is defined in the block, and names them in an error about them.
 
     Args:
         what: What they are, for the message.
         cron: The times.
 
     Raises:
-        JobDefinitionError: They, or their time zone, are none.
+        JobDefinitionError: They, or their time zone, are invalid.
     """
     try:
         yield cron or ""
@@ -30,16 +30,16 @@ def named_definition(what: str, cron: str | None) -> Iterator[str]:
 
 
 def build_cron_schedule(job: str, key: dg.AssetKey, cron: str, timezone: str) -> dg.ScheduleDefinition:
-    """Returns a schedule that asks for runs of an asset without partitions.
+    """Returns a schedule that requests runs of an asset without partitions.
 
     Args:
         job: Name of the job.
         key: Of the asset; the last part of it names the schedule.
-        cron: Its times.
-        timezone: Of these.
+        cron: Times of the runs.
+        timezone: Time zone of `cron`.
 
     Raises:
-        JobDefinitionError: The times are none.
+        JobDefinitionError: The times are invalid.
     """
     what = key.path[-1]
     with named_definition(f"The times of {what} of job {job!r}", cron):
@@ -50,7 +50,7 @@ def build_cron_schedule(job: str, key: dg.AssetKey, cron: str, timezone: str) ->
             target=dg.AssetSelection.assets(key),
             execution_timezone=timezone,
             default_status=dg.DefaultScheduleStatus.RUNNING,
-            description=f"Asks for {what} of the stream `{job}`.",
+            description=f"Requests runs of {what} for the stream `{job}`.",
         )
         def ask(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
             return dg.RunRequest(run_key=context.scheduled_execution_time.isoformat(), tags=run_tags(job))

@@ -1,8 +1,8 @@
-"""Holds what is wanted of a stream against its driver: restarts one that failed, tells of one that hangs.
+"""Keeps supervised streams running: restarts a driver that failed, and reports one that hangs.
 
-Nothing here starts a job that nobody has had started (`lakestate start`, `JobControlResource.start`), and nothing
-starts one again that somebody has stopped. All that a tick has to remember is kept beside the job's state, so that a
-tick that dies, or a Dagster that is begun anew, neither forgets a failure nor counts it twice.
+It never starts a job that no user has started (`lakestate start`, `JobControlResource.start`), and never restarts one
+that a user has stopped. All that a tick has to remember is stored beside the job's state. So a tick that dies, or a new
+Dagster instance, neither forgets a failure nor counts it twice.
 """
 
 import random
@@ -21,7 +21,7 @@ EVERY = timedelta(seconds=10)
 
 
 class StreamFailedError(Exception):
-    """A stream has failed, and its restart strategy has come to its end."""
+    """A stream has failed, and its restart strategy allows no further restart."""
 
 
 def build_health_sensor(
@@ -31,8 +31,8 @@ def build_health_sensor(
 
     Args:
         job: Name of the job.
-        policy: When a driver that failed is started again, and what becomes of one that hangs.
-        every: Time between two looks; no restart comes sooner.
+        policy: When a driver that failed is restarted, and what happens to one that hangs.
+        every: Time between two looks; a driver is restarted only at a look.
     """
     restart_policy = policy or ExponentialDelay()
 
@@ -42,7 +42,7 @@ def build_health_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             f"Restarts the driver of the stream `{job}` when it has failed ({restart_policy.strategy}), if it was "
-            "started to be supervised: `lakestate start`. What it did is an observation of the checkpoint asset."
+            "started supervised (`lakestate start`). Restarts, failures and hangs are observations of the checkpoint."
         ),
     )
     def keep_running(
@@ -62,26 +62,26 @@ def build_health_sensor(
 
 
 def describe(job: str, seen: Heartbeat) -> str:
-    """Says where a driver that needs no help stands."""
+    """Describes the state of a driver that needs no action."""
     place = f"epoch {seen.generation}/{seen.epoch}" if seen.generation else "no epoch yet"
     match seen.condition:
         case Condition.UNKNOWN:
-            return f"{job} is not supervised: nobody has started it here by `lakestate start`."
+            return f"{job} is not supervised: it was not started here by `lakestate start`."
         case Condition.RUNNING:
-            return f"{job} runs as process {seen.pid}: {place}, {seen.state or 'which does not answer at the moment'}."
+            return f"{job} runs as process {seen.pid}: {place}, {seen.state or 'it does not answer at the moment'}."
         case Condition.STARTING:
-            return f"{job} is being started as process {seen.pid or '…'}: {place}."
+            return f"{job} is starting as process {seen.pid or '…'}: {place}."
         case Condition.STOPPED:
-            return f"{job} was stopped, and is not wanted: {place}."
+            return f"{job} was stopped by request, and stays stopped: {place}."
         case Condition.ENDED:
-            return f"{job} has ended as it was asked to, or with its input: {place}."
+            return f"{job} has ended as requested, or at the end of its input: {place}."
     return f"{job}: {seen.condition}, {place}."
 
 
 def _tell_or_replace(
     context: dg.SensorEvaluationContext, job: str, seen: Heartbeat, control: JobControlResource, policy: RestartPolicy
 ) -> dg.SensorResult | dg.SkipReason:
-    """A driver hangs: ends it if the policy says so, and else tells of it, once per start."""
+    """Handles a driver that hangs: ends and restarts it if the policy says so; otherwise reports it, once per start."""
     wanted = seen.wanted
     assert wanted is not None
     cause = f"Process {seen.pid} has neither answered nor sealed an epoch for {seen.silent_ms / 1000:.0f} s."
@@ -103,7 +103,7 @@ def _restart(
     control: JobControlResource,
     policy: RestartPolicy,
 ) -> dg.SensorResult | dg.SkipReason:
-    """A driver has failed: starts it again when its time has come, or gives up."""
+    """Handles a driver that has failed: restarts it when its delay has passed, or gives up."""
     if seen.gave_up:
         return dg.SkipReason(f"{job} has failed and is not restarted: {seen.gave_up} {_last_cause(seen)}")
     wanted = control.note_failure(job, seen, cause)
@@ -119,37 +119,37 @@ def _restart(
     if started is None:
         return _overtaken(job)
     event = _observation(job, "restarted", _last_cause(wanted), wanted, restarts=started.restarts, pid=started.pid)
-    told = f"Restarted {job} as process {started.pid}, restart {started.restarts}. {_last_cause(wanted)}"
-    return dg.SensorResult(asset_events=[event], skip_reason=told)
+    message = f"Restarted {job} as process {started.pid}, restart {started.restarts}. {_last_cause(wanted)}"
+    return dg.SensorResult(asset_events=[event], skip_reason=message)
 
 
 def _give_up(
     context: dg.SensorEvaluationContext, job: str, wanted: Wanted, reason: str, control: JobControlResource
 ) -> dg.SkipReason:
-    """Keeps that there are no more restarts, and fails the tick, so that somebody is told.
+    """Records that there are no more restarts, and fails the tick, so that users are alerted.
 
-    A tick that fails loses its events, so this one goes to the event log by itself, and first: if the rest does not
-    come about, the next tick does all of it again.
+    A tick that fails loses its events, so the event is written to the event log directly, and first: if a later step
+    fails, the next tick repeats all steps.
 
     Raises:
-        StreamFailedError: Always, unless somebody has done something about it meanwhile.
+        StreamFailedError: Always, unless the job was started or stopped meanwhile.
     """
     context.instance.report_runless_asset_event(_observation(job, "failed", _last_cause(wanted), wanted, reason=reason))
     if control.give_up(job, wanted, reason) is None:
         return _overtaken(job)
     raise StreamFailedError(
         f"{job} has failed and is not restarted: {reason} {_last_cause(wanted)} "
-        f"When the cause is gone, start it: `lakestate start {job}`."
+        f"Remove the cause, then start it: `lakestate start {job}`."
     )
 
 
 def failures_of(wanted: Wanted) -> list[Failure]:
-    """Returns the failures since somebody last started the job, oldest first."""
+    """Returns the failures since a user last started the job, oldest first."""
     return [Failure(one.started_at, one.ended_at) for one in wanted.attempts if one.ended_at is not None]
 
 
 def jitter_of(job: str) -> Jitter:
-    """Returns numbers from -1 to 1 that look random and are the same at each look at one failure."""
+    """Returns a function that gives a pseudo-random number from -1 to 1, always the same one for the same failure."""
     return lambda failed_at: random.Random(f"{job} {failed_at}").uniform(-1, 1)
 
 
@@ -158,7 +158,7 @@ def _last_cause(wanted: Wanted) -> str:
 
 
 def _overtaken(job: str) -> dg.SkipReason:
-    return dg.SkipReason(f"Somebody has started or stopped {job} meanwhile.")
+    return dg.SkipReason(f"Another request has started or stopped {job} meanwhile.")
 
 
 def _observation(

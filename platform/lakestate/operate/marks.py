@@ -1,4 +1,4 @@
-"""Which checkpoint was reported last: high-water marks in Dagster's event log."""
+"""Finds which checkpoint was reported last: high-water marks in Dagster's event log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from state_engine.checkpoint.table import CheckpointRow
 class Mark(NamedTuple):
     """A reported checkpoint.
 
-    Ids grow by one per job. The hash tells a job from another one that was begun anew under the same name.
+    Ids of a job's checkpoints grow by one. The hash distinguishes a job from a later one with the same name.
     """
 
     checkpoint_id: int
@@ -30,9 +30,9 @@ def mark_of(row: CheckpointRow) -> Mark:
 
 
 def skipped_since(completed: CompletedCheckpoints, mark: Mark | None) -> int:
-    """Returns how many checkpoints completed after the marked one, without the newest.
+    """Returns the number of checkpoints that completed after the marked one, without the newest.
 
-    All but the newest where nothing is marked, or a checkpoint of another job.
+    Without a mark, or with one of another job, it is the number of all but the newest.
     """
     marked = completed.find(mark.checkpoint_id) if mark is not None else None
     is_ours = marked is not None and mark_of(marked) == mark
@@ -42,20 +42,20 @@ def skipped_since(completed: CompletedCheckpoints, mark: Mark | None) -> int:
 def last_reported(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> Mapping[dg.AssetKey, Mark]:
     """Returns the mark in the newest event of each asset that has one.
 
-    The event log is asked before the cursor, because Dagster writes the events of a tick first: a tick that dies in
-    between would be reported twice.
+    The event log has priority over the cursor, because Dagster writes the events of a tick before its cursor. If a tick
+    died between the two, the cursor alone would lead to a second report.
     """
-    found = {}
+    marks = {}
     for record in instance.get_asset_records(keys):
         event = record.asset_entry.last_materialization
         mark = _mark_in(event.asset_materialization) if event is not None else None
         if mark is not None:
-            found[record.asset_entry.asset_key] = mark
-    return found
+            marks[record.asset_entry.asset_key] = mark
+    return marks
 
 
 def parse_cursor(cursor: str | None) -> Mark | None:
-    """Returns the mark in a cursor, None for a cursor of something else."""
+    """Returns the mark in a cursor; None if the cursor contains anything else."""
     number, _, manifest = (cursor or "").partition(" ")
     return Mark(int(number), manifest) if number.isdecimal() and manifest else None
 

@@ -1,6 +1,6 @@
-"""Proposes another parallelism for a stream that lags or idles, or sees to it.
+"""Proposes another parallelism for a stream that lags or idles, or rescales it.
 
-What was seen at the last looks is kept in the cursor: it is no event, and without it nothing is lost but time.
+The measurements of the last looks are stored in the cursor: they are not events, and their loss costs only time.
 """
 
 import time
@@ -21,7 +21,7 @@ from state_engine.text import UNDECODABLE
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One look: when, how long epochs took since the process started, subtasks, key groups, lag of event time."""
+    """One look: its time, the total time in epochs since the process started, subtasks, key groups, event-time lag."""
 
     at_ms: int
     epoch_seconds: float
@@ -31,21 +31,21 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """The newest looks at one process, oldest first, and what was proposed last."""
+    """The newest looks at one process, oldest first, and the parallelism that was proposed last."""
 
     incarnation: str = ""
     samples: tuple[Sample, ...] = ()
     proposed: int | None = None
 
     def with_look(self, incarnation: str, sample: Sample, kept: int) -> "Memory":
-        """Returns it with one look more; looks at another process, or at another parallelism, count no more."""
-        known = self.samples if incarnation == self.incarnation else ()
-        same = known if known and known[-1].parallelism == sample.parallelism else ()
+        """Returns a copy with one more look; it drops looks at another process or at another parallelism."""
+        samples = self.samples if incarnation == self.incarnation else ()
+        same = samples if samples and samples[-1].parallelism == sample.parallelism else ()
         proposed = self.proposed if same else None
         return Memory(incarnation, (*same, sample)[-kept:], proposed)
 
     def looks(self, window: int) -> list[RescaleLook]:
-        """Returns what a policy decides by. Busy is counted over `window` looks: an epoch may last longer than one."""
+        """Returns the looks for a policy. Busy time is measured over `window` looks, since epochs can outlast one."""
         return [
             RescaleLook(
                 at_ms=sample.at_ms,
@@ -59,7 +59,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def build_rescale_sensor(job: str, policy: RescalePolicy) -> dg.SensorDefinition:
-    """Returns the sensor that watches the lag of a stream, and asks for runs of `<job>/rescaled_state`."""
+    """Returns the sensor that watches the lag of a stream, and proposes or requests runs of `<job>/rescaled_state`."""
     key = rescaled_state_key(job)
 
     @dg.sensor(
@@ -67,7 +67,7 @@ def build_rescale_sensor(job: str, policy: RescalePolicy) -> dg.SensorDefinition
         target=dg.AssetSelection.assets(key),
         minimum_interval_seconds=max(1, round(policy.look_every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Watches how far the stream `{job}` is behind, and "
+        description=f"Watches the lag of the stream `{job}`, and "
         + ("rescales it." if policy.action == "act" else "proposes another parallelism."),
     )
     def watch_lag(
@@ -92,24 +92,24 @@ def build_rescale_sensor(job: str, policy: RescalePolicy) -> dg.SensorDefinition
         decision = policy.decide(memory.looks(policy.looks), _rescaled_at_ms(context.instance, key))
         if decision.parallelism is None:
             return dg.SensorResult(cursor=_cursor(memory), skip_reason=decision.reason)
-        told = f"{decision.reason} It should have {decision.parallelism}."
+        text = f"{decision.reason} It should have {decision.parallelism}."
         if memory.proposed == decision.parallelism:
-            return dg.SensorResult(cursor=_cursor(memory), skip_reason=f"{told} That was said before.")
-        # The look was at what such a run is about to change: what is right behind it, the looks behind it will tell.
+            return dg.SensorResult(cursor=_cursor(memory), skip_reason=f"{text} This was proposed before.")
+        # Such a run changes what this look has measured: looks after the run decide what is right then.
         if under_way := unfinished_runs(context.instance, key):
-            said = f"Run {under_way[0].run_id} is rescaling it, or is going to."
-            return dg.SensorResult(cursor=_cursor(memory), skip_reason=said)
+            waits = f"Run {under_way[0].run_id} is rescaling it, or is going to."
+            return dg.SensorResult(cursor=_cursor(memory), skip_reason=waits)
         proposed = _cursor(msgspec.structs.replace(memory, proposed=decision.parallelism))
         if policy.action == "act":
-            return dg.SensorResult(cursor=proposed, run_requests=[_request(job, decision.parallelism, told, sample)])
-        event = dg.AssetObservation(key, told, metadata={"proposed_parallelism": decision.parallelism, REASON: told})
-        return dg.SensorResult(cursor=proposed, asset_events=[event], skip_reason=f"Proposal: {told}")
+            return dg.SensorResult(cursor=proposed, run_requests=[_request(job, decision.parallelism, text, sample)])
+        event = dg.AssetObservation(key, text, metadata={"proposed_parallelism": decision.parallelism, REASON: text})
+        return dg.SensorResult(cursor=proposed, asset_events=[event], skip_reason=f"Proposal: {text}")
 
     return watch_lag
 
 
 def memory_of(cursor: str | None) -> Memory:
-    """Returns what a cursor remembers; nothing for one of something else."""
+    """Returns the memory in a cursor; an empty one if the cursor contains anything else."""
     try:
         return msgspec.json.decode(cursor or "{}", type=Memory)
     except UNDECODABLE:

@@ -1,4 +1,4 @@
-"""Asks for retention at the times of the policy."""
+"""Requests retention runs at the times of the policy."""
 
 import dagster as dg
 
@@ -9,10 +9,10 @@ from lakestate.operate.crons import build_cron_schedule
 def build_retention_schedule(job: str, cron: str, timezone: str = "UTC") -> dg.ScheduleDefinition:
     """Returns the schedule of `<job>/retention`.
 
-    Each run deletes what the one before it condemned, if they are further apart than the grace time.
+    Each run deletes what the run before it condemned, if they are further apart than the grace time.
 
     Raises:
-        JobDefinitionError: The times are none.
+        JobDefinitionError: The times are invalid.
     """
     return build_cron_schedule(job, retention_key(job), cron, timezone)
 

@@ -1,6 +1,6 @@
-"""What sensors and schedules that want savepoints share: what they look at, and how a run is asked for.
+"""Shared code of the sensor and the schedule that request savepoints: the facts they decide by, and the run request.
 
-One run at a time is asked for, and less and less often while they fail; the partition of one that failed is used again.
+Only one run at a time is requested, and less and less often while runs fail; the partition of a failed run is reused.
 """
 
 from itertools import islice, takewhile
@@ -27,10 +27,10 @@ _COUNTED = frozenset(reason.status for reason in FailureReason if reason.counts)
 
 
 class Attempts(NamedTuple):
-    """The newest runs that policies asked for.
+    """The newest runs that policies requested.
 
-    `under_way` is the id of one that has not ended. `failed` of them failed in a row, the last one at `ended_at_ms`,
-    which was to take the savepoint of `partition`.
+    `under_way` is the id of a run that has not ended. `failed` is the number of newest runs that failed in a row. The
+    last of these ended at `ended_at_ms`, and was to take the savepoint of `partition`.
     """
 
     under_way: str | None = None
@@ -39,18 +39,18 @@ class Attempts(NamedTuple):
     partition: str | None = None
 
     def objection(self, now_ms: int) -> str | None:
-        """Says why no run is asked for now; null if one may be."""
+        """Returns why no run is requested now; null if one may be."""
         if self.under_way is not None:
             return f"Run {self.under_way} is taking a savepoint, or is going to."
         wait_ms = min(LONGEST_RETRY_MS, RETRY_MS << (self.failed - 1)) if self.failed else 0
-        left_ms = self.ended_at_ms + wait_ms - now_ms
-        if left_ms <= 0:
+        remaining_ms = self.ended_at_ms + wait_ms - now_ms
+        if remaining_ms <= 0:
             return None
-        return f"The last {self.failed} runs for a savepoint failed; the next one is in {left_ms / 1000:,.0f} s."
+        return f"The last {self.failed} runs for a savepoint failed; the next one is in {remaining_ms / 1000:,.0f} s."
 
 
 def attempts_of(instance: dg.DagsterInstance, job: str) -> Attempts:
-    """Returns what became of the newest runs that policies asked for."""
+    """Returns how the newest runs that policies requested have ended, or that one is under way."""
     tags = {JOB_TAG: job, TRIGGER_TAG: get_args(Trigger)}
     records = instance.get_run_records(dg.RunsFilter(tags=tags), limit=_ATTEMPTS)
     unfinished = next((one for one in records if one.dagster_run.status in UNFINISHED), None)
@@ -72,25 +72,25 @@ def look_at(
     code_version: str | None = None,
     seen_version: str | None = None,
 ) -> Look:
-    """Returns what a savepoint policy decides by.
+    """Returns the facts that a savepoint policy decides by.
 
     Args:
         instance: Of Dagster.
         view: Of the job.
-        now_ms: The present.
-        code_version: Of the code that would be started now; None if nobody asks.
-        seen_version: The version that was seen last, where no savepoint says it.
+        now_ms: The current time.
+        code_version: Of the code that would be started now; None if the policy does not need it.
+        seen_version: The version that was seen last, used if the newest savepoint has none.
     """
     failed, completed = _failed_and_completed(view)
     newest = newest_savepoint(instance, view.job)
-    known = newest.code_version if newest is not None else None
+    saved_version = newest.code_version if newest is not None else None
     return Look(
         now_ms=now_ms,
         checkpoint_id=completed.checkpoint_id or 0 if completed is not None else 0,
         state_bytes=completed.state_bytes if completed is not None else 0,
         failed_at_ms=tuple(row.completed_at for row in failed),
         code_version=code_version,
-        known_version=known or seen_version,
+        known_version=saved_version or seen_version,
         partitions=len(instance.get_dynamic_partitions(partitions_name(view.job))),
         newest=newest,
     )
@@ -106,13 +106,13 @@ def request_savepoint(
     code_version: str | None = None,
     run_key: str | None = None,
 ) -> dg.RunRequest:
-    """Adds a partition, unless it is there, and returns the request of the run that takes its savepoint.
+    """Adds a partition, unless it exists, and returns the request of the run that takes its savepoint.
 
     Args:
         instance: Of Dagster.
         job: Name of the job.
-        policy: What kind of savepoint, and where to.
-        decision: Which trigger asks, and why.
+        policy: What kind of savepoint, and where to store it.
+        decision: Which trigger wants it, and why.
         partition: Its key, and the savepoint's label.
         code_version: Of the code that would be started now.
         run_key: As of `dg.RunRequest`.
@@ -135,7 +135,7 @@ def request_savepoint(
 
 
 def _failed_and_completed(view: JobView) -> tuple[list[CheckpointRow], CheckpointRow | None]:
-    """Returns the checkpoints that failed since the newest completed one, newest first, and that one."""
+    """Returns the checkpoints that failed since the newest completed one, newest first, and the completed one."""
     failed: list[CheckpointRow] = []
     for row in islice(view.checkpoints_backwards(), _ROWS):
         if row.status == "completed":

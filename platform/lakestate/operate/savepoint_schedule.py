@@ -1,4 +1,4 @@
-"""Asks for savepoints at the times of the policy."""
+"""Requests savepoints at the times of the policy."""
 
 from datetime import UTC
 
@@ -15,13 +15,13 @@ from state_engine.clock import SystemClock
 
 
 def build_savepoint_schedule(job: str, policy: SavepointPolicy) -> dg.ScheduleDefinition:
-    """Returns the schedule that adds a partition of `<job>/savepoint` at its times, and asks for the run that takes it.
+    """Returns the schedule that adds a partition of `<job>/savepoint` at its times, and requests the run that takes it.
 
-    The partition is named for the time, so that a tick that is evaluated again asks for the same savepoint. Of times
-    that were missed while Dagster was down one savepoint is taken.
+    The partition has the name of the time, so that a repeated tick requests the same savepoint. For all times that were
+    missed while Dagster was down, one savepoint is taken.
 
     Raises:
-        JobDefinitionError: The policy has no times, or they are none.
+        JobDefinitionError: The policy has no times, or invalid ones.
     """
     with named_definition(f"The times of savepoints of job {job!r}", policy.cron) as cron:
 
@@ -31,7 +31,7 @@ def build_savepoint_schedule(job: str, policy: SavepointPolicy) -> dg.ScheduleDe
             target=dg.AssetSelection.assets(savepoint_key(job)),
             execution_timezone=policy.timezone,
             default_status=dg.DefaultScheduleStatus.RUNNING,
-            description=f"Asks for savepoints of the stream `{job}`.",
+            description=f"Requests savepoints of the stream `{job}`.",
         )
         def schedule_savepoint(
             context: dg.ScheduleEvaluationContext, state_store: StateStoreResource
@@ -39,7 +39,7 @@ def build_savepoint_schedule(job: str, policy: SavepointPolicy) -> dg.ScheduleDe
             view, now_ms = state_store.open_job(job), SystemClock().now_ms()
             if view.newest() is None:
                 return dg.SkipReason(f"{job} in {state_store.uri(job)} has no epoch yet.")
-            due = Decision("cron", f"It was time for one, by {cron}.")
+            due = Decision("cron", f"A savepoint was due by {cron}.")
             decision = policy.allow(due, look_at(context.instance, view, now_ms))
             attempts = attempts_of(context.instance, job)
             if decision.trigger is None:

@@ -1,4 +1,4 @@
-"""Asks for savepoints when a trigger of the policy wants one."""
+"""Requests savepoints when a trigger of the policy wants one."""
 
 from datetime import UTC, datetime
 
@@ -13,9 +13,9 @@ from state_engine.clock import SystemClock
 
 
 def build_savepoint_trigger_sensor(job: str, policy: SavepointPolicy) -> dg.SensorDefinition:
-    """Returns the sensor that adds a partition of `<job>/savepoint`, and asks for the run that takes it.
+    """Returns the sensor that adds a partition of `<job>/savepoint`, and requests the run that takes it.
 
-    Its cursor is the code version that was seen first; afterwards the newest savepoint says which one it was.
+    Its cursor is the code version that was seen first; later the newest savepoint contains the last version.
     """
 
     @dg.sensor(
@@ -23,7 +23,7 @@ def build_savepoint_trigger_sensor(job: str, policy: SavepointPolicy) -> dg.Sens
         minimum_interval_seconds=max(1, round(policy.look_every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
         asset_selection=dg.AssetSelection.assets(savepoint_key(job)),
-        description=f"Asks for savepoints of the stream `{job}` when its policy wants one, and says why, or why not.",
+        description=f"Requests savepoints of the stream `{job}` when its policy wants one; each tick gives the reason.",
     )
     def trigger_savepoint(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource
@@ -43,7 +43,7 @@ def build_savepoint_trigger_sensor(job: str, policy: SavepointPolicy) -> dg.Sens
             return dg.SensorResult(skip_reason=why, cursor=seen)
         name = attempts.partition or f"{decision.trigger}-{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"
         request = request_savepoint(context.instance, job, policy, decision, partition=name, code_version=version)
-        context.log.info(f"{decision.reason} Savepoint {request.partition_key} is asked for.")
+        context.log.info(f"{decision.reason} Savepoint {request.partition_key} is requested.")
         return dg.SensorResult(run_requests=[request], cursor=seen)
 
     return trigger_savepoint

@@ -1,4 +1,4 @@
-"""Two Dagster jobs of one stream, for people who click: one starts its driver, the other stops it."""
+"""Two Dagster jobs of one stream, for use in the UI: one starts its driver, the other stops it."""
 
 from typing import Any, Literal
 
@@ -14,17 +14,17 @@ from state_engine.savepoint import SavepointRequest
 
 
 class StartConfig(dg.Config):
-    """What a stream is started with; what is left out is as at its last start."""
+    """How a stream is started; an omitted setting is that of its last start."""
 
-    options: dict[str, str] = Field({}, description="Options of the job, in place of those of the last start.")
-    restore: str | None = Field(None, description="A savepoint id, checkpoint:ID or epoch:GENERATION/EPOCH.")
-    uid_mapping: dict[str, str] = Field({}, description="Of the restore: uids that operators had, to those they have.")
-    max_parallelism: int | None = Field(None, description="Of the restore: sort all keys into so many key groups.")
-    allow_non_restored_state: bool = Field(False, description="Of the restore: leave state that nobody asks for.")
-    resume_state: list[str] = Field([], description="Operators that are back and go on with their old state.")
-    discard_state: list[str] = Field([], description="Operators that are back and begin without state.")
-    adopt_sinks: bool = Field(False, description="Keep rows of sinks that the state root does not know of.")
-    allow_changed_sources: list[int] = Field([], description="Numbers of sources that may differ from what they were.")
+    options: dict[str, str] = Field({}, description="Options of the job. They replace those of the last start.")
+    restore: str | None = Field(None, description="Start from a savepoint id, checkpoint:ID or epoch:GENERATION/EPOCH.")
+    uid_mapping: dict[str, str] = Field({}, description="For restore: former uid of an operator to its current uid.")
+    max_parallelism: int | None = Field(None, description="For restore: new number of key groups for all keys.")
+    allow_non_restored_state: bool = Field(False, description="For restore: skip state of operators that are gone.")
+    resume_state: list[str] = Field([], description="Operators, removed and added again, that get their old state.")
+    discard_state: list[str] = Field([], description="Operators, removed and added again, that start without state.")
+    adopt_sinks: bool = Field(False, description="Keep rows in the sinks that the state root does not know about.")
+    allow_changed_sources: list[int] = Field([], description="Numbers of sources that are allowed to have changed.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
     cores: str | None = Field(None, description="Task slots of the local Spark session.")
 
@@ -32,22 +32,22 @@ class StartConfig(dg.Config):
 class StopConfig(dg.Config):
     """How a stream is stopped."""
 
-    savepoint: bool = Field(True, description="Take a savepoint first; if that fails the stream goes on.")
-    kind: Literal["native", "canonical"] = Field("native", description="canonical ones can be moved elsewhere.")
-    label: str = Field("", description="A short name for people.")
-    note: str = Field("", description="Anything worth knowing.")
-    drain: bool = Field(False, description="End the input first: windows and timers fire.")
+    savepoint: bool = Field(True, description="Take a savepoint first. If that fails, the stream goes on.")
+    kind: Literal["native", "canonical"] = Field("native", description="A canonical savepoint can be moved elsewhere.")
+    label: str = Field("", description="A short label.")
+    note: str = Field("", description="A free-text note.")
+    drain: bool = Field(False, description="End the input first, so that all windows and event-time timers fire.")
 
 
 def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
-    """Returns `<job>_start` and `<job>_stop`, which take turns with restores and rescaling of the stream."""
+    """Returns `<job>_start` and `<job>_stop`, which never run together with a restore or a rescale of the stream."""
     name, pool = dagster_name(job), stream_pool(job)
 
     @dg.op(name=f"start_{name}", pool=pool, description=f"Starts the driver of the stream `{job}`, supervised.")
     def start(context: dg.OpExecutionContext, config: StartConfig, job_control: JobControlResource) -> None:
         with named_failures():
             started = job_control.start(job, _request(job_control, job, config))
-            context.log.info(f"{job} is process {started.pid}, and starts.")
+            context.log.info(f"{job} is starting as process {started.pid}.")
             seen = job_control.await_start(job)
         if seen.condition is Condition.FAILED:
             raise refused(f"{job} has not started: {seen.last_words.cause}", action=f"Its log: {job_control.log(job)}")
@@ -55,11 +55,11 @@ def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
 
     @dg.op(name=f"stop_{name}", pool=pool, description=f"Stops the driver of the stream `{job}` between two epochs.")
     def stop(context: dg.OpExecutionContext, config: StopConfig, job_control: JobControlResource) -> None:
-        wanted = SavepointRequest(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
+        request = SavepointRequest(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
         with named_failures():
-            location = job_control.stop(job, savepoint=wanted if config.savepoint else None, drain=config.drain)
-        told: dict[str, Any] = {"savepoint": location or "none", "drained": config.drain}
-        context.add_output_metadata(told)
+            location = job_control.stop(job, savepoint=request if config.savepoint else None, drain=config.drain)
+        metadata: dict[str, Any] = {"savepoint": location or "none", "drained": config.drain}
+        context.add_output_metadata(metadata)
 
     return [_job_of(job, "start", start), _job_of(job, "stop", stop)]
 
@@ -71,9 +71,9 @@ def _job_of(job: str, verb: str, op: dg.OpDefinition) -> dg.JobDefinition:
 
 def _request(job_control: JobControlResource, job: str, config: StartConfig) -> StartRequest:
     before = wanted_of(job_control.root, job)
-    known = before.request.restored() if before is not None else StartRequest()
+    last_request = before.request.restored() if before is not None else StartRequest()
     given = {name: value for name, value in config.model_dump().items() if value}
-    return msgspec.convert(msgspec.to_builtins(known) | given, StartRequest)
+    return msgspec.convert(msgspec.to_builtins(last_request) | given, StartRequest)
 
 
 __all__ = ["StartConfig", "StopConfig", "build_stream_jobs"]

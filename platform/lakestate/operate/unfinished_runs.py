@@ -1,4 +1,4 @@
-"""Runs of an asset that wait or are under way, whoever has asked for them."""
+"""Finds the runs of an asset that wait or are under way, no matter who requested them."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""What is wanted of a stream's operation, and the decisions that follow from it. Pure: no Dagster, no I/O, no clock."""
+"""How a stream is to be operated, and the decisions that follow from it. Pure: no Dagster, no I/O, no clock."""
 
 from lakestate.policies.limits import CheckLimits
 from lakestate.policies.rescale import RescalePolicy

@@ -1,4 +1,4 @@
-"""How far a stream may go before a check says so. Pure."""
+"""Limits of a stream's checkpoints and states, and the verdicts of the asset checks that use them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ class CheckLimits:
     """Limits of the asset checks of `<job>/checkpoint`.
 
     Attributes:
-        checkpoint_age: A newest checkpoint that is older fails the check. None for a stream that is allowed to rest.
-        state_growth: So many times as many rows as `growth_over` checkpoints ago are too many for a state; None: any
-            growth will do.
+        checkpoint_age: The check fails if the newest checkpoint is older. None for a stream that may be idle.
+        state_growth: The check fails if a state has more than this multiple of the rows that it had `growth_over`
+            checkpoints ago. None: no limit.
         growth_over: Number of completed checkpoints to look back.
-        growth_above_rows: States with fewer rows may grow as they like: a new stream has to.
-        key_group_skew: So many times as many rows as the mean are too many for a key group; None: any skew will do.
-        skew_above_rows: States with fewer rows are not judged: few keys cannot be spread evenly.
-        repeat_after: A verdict that stays the same is written down again after so long; one that changes is at once.
+        growth_above_rows: States with fewer rows are not judged, since the states of a new stream have to grow.
+        key_group_skew: The check fails if a key group has more than this multiple of the mean rows. None: no limit.
+        skew_above_rows: States with fewer rows are not judged, since few keys cannot be spread evenly.
+        repeat_after: An unchanged verdict is recorded again after this time; a changed one at once.
     """
 
     checkpoint_age: timedelta | None = None
@@ -43,14 +43,14 @@ class CheckLimits:
 
 
 class Verdict(NamedTuple):
-    """What a check says.
+    """The result of a check.
 
     Attributes:
         passed: Whether the limit is kept, or there is none.
         said: A sentence for people.
-        measured: The figure that was held against the limit; None if there was nothing to measure.
+        measured: The figure that was compared with the limit; None if there was nothing to measure.
         limit: The limit; None without one.
-        worst: The state that the figure is of, as `<uid>/<state>`; empty without one.
+        worst: The state that has this figure, as `<uid>/<state>`; empty without one.
     """
 
     passed: bool
@@ -65,9 +65,9 @@ class Spread(NamedTuple):
 
     Attributes:
         rows: Of all key groups.
-        skew: Rows of the largest key group in terms of their mean; None without rows.
-        largest: The key group that has most; None without rows.
-        largest_rows: How many it has.
+        skew: Rows of the largest key group, divided by the mean of all key groups; None without rows.
+        largest: The key group with most rows; None without rows.
+        largest_rows: Its number of rows.
     """
 
     rows: float
@@ -77,7 +77,7 @@ class Spread(NamedTuple):
 
 
 def spread_of(groups: Sequence[float]) -> Spread:
-    """Returns how rows are spread, from the number of each key group."""
+    """Returns how rows are spread, from the row count of each key group."""
     total = sum(groups)
     if not total:
         return Spread(total)
@@ -86,16 +86,16 @@ def spread_of(groups: Sequence[float]) -> Spread:
 
 
 def judge_age(limits: CheckLimits, age: timedelta | None) -> Verdict:
-    """Judges how old the newest checkpoint is; None before the first, which nobody can be late with."""
+    """Judges the age of the newest checkpoint; it is None before the first one, which is never late."""
     limit = limits.checkpoint_age
     within = None if limit is None else limit.total_seconds()
     if age is None:
         return Verdict(True, "No checkpoint has completed yet.", limit=within)
     seconds = max(0.0, age.total_seconds())
-    said = f"The newest checkpoint is {timedelta(seconds=round(seconds))} old"
+    text = f"The newest checkpoint is {timedelta(seconds=round(seconds))} old"
     if limit is None:
-        return Verdict(True, f"{said}; the stream is allowed to rest.", seconds)
-    return Verdict(age <= limit, f"{said}; at most {limit} is allowed.", seconds, within)
+        return Verdict(True, f"{text}; there is no limit.", seconds)
+    return Verdict(age <= limit, f"{text}; at most {limit} is allowed.", seconds, within)
 
 
 def judge_growth(limits: CheckLimits, rows: Mapping[str, int], before: Mapping[str, int] | None) -> Verdict:
@@ -104,7 +104,7 @@ def judge_growth(limits: CheckLimits, rows: Mapping[str, int], before: Mapping[s
     Args:
         limits: The limits.
         rows: Rows of each state in the newest checkpoint.
-        before: The same `growth_over` checkpoints ago; None where there are fewer.
+        before: The same `growth_over` checkpoints ago; None if there are fewer.
     """
     limit = limits.state_growth
     if before is None:
@@ -117,11 +117,11 @@ def judge_growth(limits: CheckLimits, rows: Mapping[str, int], before: Mapping[s
     if not factors:
         return Verdict(True, f"No state has {limits.growth_above_rows:,} rows or more.", limit=limit)
     worst = max(factors, key=lambda name: factors[name])
-    said = (
+    text = (
         f"{worst} has {factors[worst]:.2f} times the rows of {limits.growth_over} checkpoints ago: "
         f"{before[worst]:,} → {rows[worst]:,}"
     )
-    return _judged(said, factors[worst], limit, worst)
+    return _judged(text, factors[worst], limit, worst)
 
 
 def judge_skew(limits: CheckLimits, spreads: Mapping[str, Spread]) -> Verdict:
@@ -133,11 +133,11 @@ def judge_skew(limits: CheckLimits, spreads: Mapping[str, Spread]) -> Verdict:
         if spread.skew is not None and spread.rows >= limits.skew_above_rows
     }
     if not skews:
-        return Verdict(True, f"No state by key has {limits.skew_above_rows:,} rows or more.", limit=limit)
+        return Verdict(True, f"No keyed state has {limits.skew_above_rows:,} rows or more.", limit=limit)
     worst = max(skews, key=lambda name: skews[name][0])
     skew, spread = skews[worst]
-    said = f"Key group {spread.largest} of {worst} has {skew:.2f} times the mean: {spread.largest_rows:,.0f} rows"
-    return _judged(said, skew, limit, worst)
+    text = f"Key group {spread.largest} of {worst} has {skew:.2f} times the mean: {spread.largest_rows:,.0f} rows"
+    return _judged(text, skew, limit, worst)
 
 
 def _judged(said: str, measured: float, limit: float | None, worst: str) -> Verdict:

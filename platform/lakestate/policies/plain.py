@@ -1,8 +1,8 @@
-"""Policies from plain values, as YAML has them: mappings, lists, texts, numbers.
+"""Builds policies from plain values, as YAML has them: mappings, lists, texts, numbers.
 
-The fields of a policy are written down once, in its dataclass. A length of time is a text such as `10 min`; a field
-`grace_ms` is called `grace` here. Of a policy with several classes `strategy` chooses one. What cannot be taken is
-refused with the way to it.
+The dataclass of a policy is the only definition of its fields. A length of time is a text such as `10 min`; a field
+`grace_ms` is called `grace` here. If a policy has several classes, `strategy` chooses one. An error for a wrong value
+contains the path to it.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ _SCALARS = {
 
 
 class PolicyError(JobDefinitionError):
-    """A value that a policy cannot have; `path` leads to it."""
+    """A value that a policy cannot have; `path` is where it is in the file."""
 
     def __init__(self, message: str, *, action: str = "", path: Path = ()) -> None:
         super().__init__(message, action=action)
@@ -41,16 +41,16 @@ class _Field(NamedTuple):
     attribute: str
     type: Any
     default: Any
-    """`dataclasses.MISSING` where a value has to be given."""
+    """`dataclasses.MISSING` if a value has to be given."""
 
 
 def policy_from(default: T, given: object, path: Path = ()) -> T:
-    """Returns a policy, a dataclass, changed by a mapping; what the mapping leaves out stays as it is.
+    """Returns a policy, a dataclass, changed by a mapping; fields that are not in the mapping keep their values.
 
     Args:
         default: The policy without the mapping.
         given: The mapping; None is an empty one.
-        path: What led to it, for messages.
+        path: Where the mapping is in the file, for messages.
 
     Raises:
         PolicyError: A name or a value that the policy cannot have.
@@ -60,23 +60,23 @@ def policy_from(default: T, given: object, path: Path = ()) -> T:
 
 
 def _record(kind: Any, default: Any, given: object, path: Path) -> Any:
-    """Returns a dataclass: the default with what is given; without a default, one that is made of it."""
+    """Returns a dataclass: the default changed by the given values; without a default, one made of them."""
     given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise _refused(given, path, f"settings: {', '.join(_fields(kind, None))}")
     strategies = {one.strategy: one for one in kind.__subclasses__()}
     if strategies:
         return _strategy(strategies, default, given, path)
-    known = _fields(kind, default if isinstance(default, kind) else None)
+    fields = _fields(kind, default if isinstance(default, kind) else None)
     for name in given:
-        if name not in known:
-            raise _unknown(str(name), list(known), path)
-    missing = [name for name, field in known.items() if field.default is MISSING and name not in given]
+        if name not in fields:
+            raise _unknown(str(name), list(fields), path)
+    missing = [name for name, field in fields.items() if field.default is MISSING and name not in given]
     if missing:
         raise PolicyError(f"{_where(path)} lacks {', '.join(missing)}.", action="Add what is missing.", path=path)
-    values = {field.attribute: field.default for field in known.values() if field.default is not MISSING}
+    values = {field.attribute: field.default for field in fields.values() if field.default is not MISSING}
     for name, value in given.items():
-        field = known[name]
+        field = fields[name]
         values[field.attribute] = _value(field.type, field.default, value, (*path, name))
     try:
         return kind(**values)
@@ -85,7 +85,7 @@ def _record(kind: Any, default: Any, given: object, path: Path) -> Any:
 
 
 def _strategy(strategies: Mapping[str, Any], default: Any, given: Mapping[str, Any], path: Path) -> Any:
-    """Returns a dataclass of the class that `strategy` names, where a policy has several; by default the default's."""
+    """Returns a dataclass of the class that `strategy` names, if a policy has several; without it, the default's."""
     name = given.get("strategy", default.strategy if default is not None else None)
     kind = _one_of(strategies, name, (*path, "strategy"))
     others = {name: value for name, value in given.items() if name != "strategy"}
@@ -93,15 +93,15 @@ def _strategy(strategies: Mapping[str, Any], default: Any, given: Mapping[str, A
 
 
 def _fields(kind: Any, default: object) -> dict[str, _Field]:
-    """Returns the fields of a dataclass by the names that they have outside; one in ms is a length of time there."""
-    types_of, found = typing.get_type_hints(kind), {}
+    """Returns the fields of a dataclass by their names in YAML, where a field in ms is a length of time."""
+    types_of, fields = typing.get_type_hints(kind), {}
     for field in dataclasses.fields(kind):
         value = field.default if field.default_factory is MISSING else field.default_factory()
         value = value if default is None else getattr(default, field.name)
         in_ms = field.name.endswith("_ms")
         hint = _Milliseconds if in_ms else types_of[field.name]
-        found[field.name.removesuffix("_ms")] = _Field(field.name, hint, value)
-    return found
+        fields[field.name.removesuffix("_ms")] = _Field(field.name, hint, value)
+    return fields
 
 
 class _Milliseconds:
@@ -159,7 +159,7 @@ def _duration(given: object, path: Path) -> int:
 
 
 def _where(path: Path) -> str:
-    return ".".join(map(str, path)) or "What is given"
+    return ".".join(map(str, path)) or "The given value"
 
 
 def _refused(given: object, path: Path, wanted: str) -> PolicyError:
@@ -170,7 +170,9 @@ def _unknown(name: str, known: list[str], path: Path) -> PolicyError:
     close = difflib.get_close_matches(name, known, n=1)
     meant = f"Did you mean {close[0]}? " if close else ""
     return PolicyError(
-        f"{_where((*path, name))} is no setting.", action=f"{meant}There are {', '.join(known)}.", path=(*path, name)
+        f"{_where((*path, name))} is not a setting.",
+        action=f"{meant}The settings are {', '.join(known)}.",
+        path=(*path, name),
     )
 
 

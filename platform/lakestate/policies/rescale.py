@@ -9,14 +9,14 @@ from state_engine.errors import JobDefinitionError
 
 
 class RescaleLook(NamedTuple):
-    """What was seen of a running stream.
+    """Measurements of a running stream at one time.
 
     Attributes:
-        at_ms: When.
+        at_ms: Time of the look.
         parallelism: Subtasks of the operator that has most.
-        max_parallelism: Its key groups.
-        busy: Share of the time since the look before in which an epoch was under way; null at the first look.
-        lag_ms: How far the slowest watermark is behind the present; null where no operator has event time.
+        max_parallelism: Number of its key groups.
+        busy: Share of the time since an earlier look in which an epoch was running; null at the first look.
+        lag_ms: How far the slowest watermark lags behind the current time; null if no operator has event time.
     """
 
     at_ms: int
@@ -35,25 +35,25 @@ class RescaleDecision(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RescalePolicy:
-    """When a stream gets another parallelism. By default never by itself.
+    """When a stream gets another parallelism. By default never automatically.
 
-    A stream lags if its event time is far behind the present although it is busy. One that waits for its source is
-    not helped by more subtasks, and without event time nobody knows how far behind a stream is: there being busy has
-    to be enough, if that is wanted.
+    A stream gets more subtasks if its event time lags far behind the current time while the stream is busy. More
+    subtasks do not help a stream that waits for its source. The lag of a stream without event time is not known; set
+    `by_busy_alone` to decide by its busy time alone.
 
     Attributes:
-        action: `off` looks at nothing, `propose` says what should be done, `act` does it.
-        min_parallelism: Never fewer.
-        max_parallelism: Never more; by default as many as there are key groups.
-        lag_above: A lag of so much asks for more subtasks.
-        lag_below: Only below this lag fewer may be enough.
-        busy_above: More subtasks only if the stream is busy for this share of the time.
-        busy_below: Fewer only if it is busy for no more than this share.
-        by_busy_alone: Of a stream without event time: take its share of busy time for its lag.
-        factor: What the parallelism is multiplied with or divided by.
-        looks: So many looks in a row must say the same.
+        action: `off` looks at nothing, `propose` reports what should be done, `act` does it.
+        min_parallelism: Never fewer subtasks.
+        max_parallelism: Never more subtasks; by default the number of key groups.
+        lag_above: More subtasks only with at least this lag.
+        lag_below: Fewer subtasks only below this lag.
+        busy_above: More subtasks only if the stream is busy for at least this share of the time.
+        busy_below: Fewer subtasks only if it is busy for at most this share of the time.
+        by_busy_alone: For a stream without event time: decide by its share of busy time alone.
+        factor: What the parallelism is multiplied or divided by.
+        looks: Number of looks in a row that must agree.
         look_every: Time between two looks.
-        cooldown: So long after a rescale nothing is decided, whoever asked for it.
+        cooldown: Time after a rescale in which nothing is decided, no matter who requested the rescale.
     """
 
     action: Literal["off", "propose", "act"] = "off"
@@ -85,11 +85,11 @@ class RescalePolicy:
             )
 
     def decide(self, looks: Sequence[RescaleLook], rescaled_at_ms: int | None = None) -> RescaleDecision:
-        """Says which parallelism a stream should have.
+        """Returns the parallelism that a stream should have.
 
         Args:
             looks: The newest looks, oldest first.
-            rescaled_at_ms: When the stream was rescaled last, as far as anybody knows.
+            rescaled_at_ms: When the stream was last rescaled, if that is known.
         """
         newest = looks[-1] if looks else None
         if newest is None or len(looks) < self.looks:
@@ -101,7 +101,7 @@ class RescalePolicy:
         direction = directions.pop() if len(directions) == 1 else 0
         if direction == 0:
             return RescaleDecision(
-                None, f"{_told(newest)} is as it should be, or has not lasted for {self.looks} looks."
+                None, f"{_told(newest)}; this needs no change, or has not lasted for {self.looks} looks."
             )
         wanted = self._bounded(newest, direction)
         if wanted == newest.parallelism:
@@ -109,7 +109,7 @@ class RescalePolicy:
         return RescaleDecision(wanted, f"{_told(newest)} at {self.looks} looks in a row.")
 
     def _direction(self, look: RescaleLook) -> int:
-        """1 for more subtasks, -1 for fewer."""
+        """Returns 1 for more subtasks, -1 for fewer, 0 for no change."""
         if look.busy is None:
             return 0
         if look.lag_ms is None:
@@ -130,9 +130,9 @@ class RescalePolicy:
 
 
 def _told(look: RescaleLook) -> str:
-    lag = f"is {look.lag_ms / 1000:,.1f} s behind" if look.lag_ms is not None else "has no event time"
+    lag = f"has a lag of {look.lag_ms / 1000:,.1f} s" if look.lag_ms is not None else "has no event time"
     busy = f"{look.busy:.0%}" if look.busy is not None else "an unknown share"
-    return f"The stream {lag} and busy for {busy} of the time with {look.parallelism} subtasks"
+    return f"The stream {lag} and is busy for {busy} of the time with {look.parallelism} subtasks"
 
 
 __all__ = ["RescaleDecision", "RescaleLook", "RescalePolicy"]

@@ -1,7 +1,7 @@
-"""Whether a driver that failed is started again, and when: Flink's restart strategies, by Flink's names.
+"""Decides whether and when a driver that failed is restarted: Flink's restart strategies, by Flink's names.
 
-Flink's keys `restart-strategy.<strategy>.<key>` are the fields here. What Flink counts from the submission of a job
-is counted from the last time that a person started it.
+Flink's keys `restart-strategy.<strategy>.<key>` are the fields here. Flink counts from the submission of a job; here
+the count starts when a user last started the job.
 """
 
 from abc import ABC, abstractmethod
@@ -15,24 +15,24 @@ from state_engine.errors import JobDefinitionError
 _MS = timedelta(milliseconds=1)
 
 Jitter = Callable[[int], float]
-"""From the time of a failure, in ms, to a number from -1 to 1: the same one each time, so that a delay stands."""
+"""From the time of a failure, in ms, to a number from -1 to 1: always the same one, so that a delay does not change."""
 
 
 class Failure(NamedTuple):
-    """A start that has failed. Times are in ms."""
+    """A start of a driver, and its failure. Times are in ms."""
 
     started_at: int
     failed_at: int
 
 
 class Restart(NamedTuple):
-    """Start again, not before this time, in ms."""
+    """Restart the driver, not before this time, in ms."""
 
     at: int
 
 
 class GiveUp(NamedTuple):
-    """Do not start again."""
+    """Do not restart the driver."""
 
     reason: str
 
@@ -47,11 +47,11 @@ def no_jitter(failed_at: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RestartPolicy(ABC):
-    """What is common to all strategies.
+    """Base of all restart strategies, with the settings for a driver that hangs.
 
     Attributes:
-        hangs_after: A driver that has neither answered nor sealed an epoch for so long hangs.
-        replace_hanging: End one that hangs, and treat it as failed. Otherwise it is only told of.
+        hangs_after: A driver hangs if it has neither answered nor sealed an epoch for this long.
+        replace_hanging: End a driver that hangs, and treat it as failed. Otherwise it is only reported.
     """
 
     strategy: ClassVar[str]
@@ -67,14 +67,14 @@ class RestartPolicy(ABC):
         """Returns what to do about the newest failure.
 
         Args:
-            failures: All since a person last started the job, oldest first; at least one.
-            jitter: Spreads delays, where the strategy wants that.
+            failures: All since a user last started the job, oldest first; at least one.
+            jitter: Spreads delays, if the strategy does that.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoRestart(RestartPolicy):
-    """`none`: a driver that failed stays as it is."""
+    """`none`: a driver that failed is not restarted."""
 
     strategy: ClassVar[str] = "none"
 
@@ -84,7 +84,7 @@ class NoRestart(RestartPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedDelay(RestartPolicy):
-    """`fixed-delay`: so many restarts, each after the same delay."""
+    """`fixed-delay`: at most `attempts` restarts, each after the same delay."""
 
     strategy: ClassVar[str] = "fixed-delay"
 
@@ -107,13 +107,13 @@ class ExponentialDelay(RestartPolicy):
     """`exponential-delay`: each restart after a longer delay, until the job has run long enough without a failure.
 
     Attributes:
-        initial_backoff: The first delay, and the least.
+        initial_backoff: The first delay, and the shortest.
         max_backoff: The longest delay.
-        backoff_multiplier: By which each delay is longer than the one before.
-        reset_backoff_threshold: After so long without a failure everything begins anew.
-        jitter_factor: By how much of itself a delay may be shorter or longer.
-        attempts_before_reset_backoff: So many restarts before that. In Flink there is no end unless one is set; a
-            restart costs a JVM here, so there is.
+        backoff_multiplier: Factor from one delay to the next.
+        reset_backoff_threshold: After a run of more than this time without a failure, delay and count start anew.
+        jitter_factor: The share by which a delay may be shorter or longer.
+        attempts_before_reset_backoff: Number of restarts before that reset; None for no limit. Flink has no limit
+            unless one is set. Here a restart costs a JVM, so the default is a limit.
     """
 
     strategy: ClassVar[str] = "exponential-delay"
@@ -164,7 +164,7 @@ class ExponentialDelay(RestartPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class FailureRate(RestartPolicy):
-    """`failure-rate`: restarts until there are so many failures within an interval; as in Flink these are too many."""
+    """`failure-rate`: restarts while an interval has fewer than `max_failures_per_interval` failures, as in Flink."""
 
     strategy: ClassVar[str] = "failure-rate"
 

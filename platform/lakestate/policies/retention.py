@@ -1,4 +1,4 @@
-"""What is kept of a stream, and when the rest is cleared away. Pure."""
+"""What is kept of a stream, and when the rest is deleted. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -11,12 +11,12 @@ def _kept() -> RetentionPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamRetention:
-    """What runs of `<job>/retention` keep, and when these and runs of `<job>/compaction` begin by themselves.
+    """What runs of `<job>/retention` keep, and when these and runs of `<job>/compaction` start automatically.
 
     Attributes:
-        policy: What is kept. By default the last 3 checkpoints and one of each of 7 days; of the savepoints that a
-            policy made the last 10, one of each of 7 days and of 4 weeks. Savepoints of people always stay.
-        cron: When retention runs, in the time zone of the schedule; None: only when somebody materialises it.
+        policy: What is kept. By default: the last 3 checkpoints, and one for each of 7 days. Of the savepoints that a
+            policy took: the last 10, and one for each of 7 days and of 4 weeks. Savepoints of users are always kept.
+        cron: When retention runs, in `timezone`; None: only when a user materialises it.
         compaction_cron: The same for compaction.
         timezone: Time zone of both, such as `Europe/Berlin`.
     """

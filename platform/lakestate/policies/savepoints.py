@@ -1,4 +1,4 @@
-"""When savepoints are taken by themselves, and how close to each other. Pure."""
+"""Decides when savepoints are taken automatically, and how close to each other. Pure."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,15 +15,15 @@ Trigger = Literal[
 
 
 def trigger_of_policy(trigger: Trigger) -> str:
-    """Returns what a savepoint says of who asked, if a policy did: retention may remove it."""
+    """Returns the trigger that is recorded in a savepoint of a policy: retention may remove such a savepoint."""
     return f"{POLICY}{trigger}"
 
 
 class Newest(NamedTuple):
-    """The newest savepoint of a stream, whoever took it.
+    """The newest savepoint of a stream, no matter who took it.
 
-    `checkpoint_id` is that of the newest completed checkpoint then, 0 without one; `state_bytes` the size of its state.
-    `code_version` is null where nobody knows it.
+    `checkpoint_id` is that of the newest completed checkpoint at that time, 0 without one. `state_bytes` is the size of
+    its state. `code_version` is null if it is not known.
     """
 
     taken_at_ms: int
@@ -34,17 +34,17 @@ class Newest(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a policy decides by.
+    """The facts that a policy decides by.
 
     Attributes:
-        now_ms: The present.
+        now_ms: The current time.
         checkpoint_id: Of the newest completed checkpoint; 0 without one.
         state_bytes: Size of its state.
-        failed_at_ms: When the checkpoints since then failed, newest first.
-        code_version: Of the job's code as it would be started now; null where nobody knows it.
+        failed_at_ms: When the checkpoints after it failed, newest first.
+        code_version: Of the job's code that would be started now; null if it is not known.
         known_version: The code version that was seen last; null if none was.
         partitions: How many savepoints Dagster has.
-        newest: The newest of them.
+        newest: The newest savepoint.
     """
 
     now_ms: int
@@ -66,16 +66,16 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Spacing:
-    """How close to each other savepoints are taken: `minimum` is the largest of three times, and `at_most` at most.
+    """Minimum time between two savepoints: the largest of three times, but never more than `at_most`.
 
-    A savepoint keeps up to as many bytes on disk as the state has, and reads them to be validated; so large states get
-    fewer. One that takes long takes up no more than a share of the time.
+    A savepoint keeps up to the size of the state on disk, and its validation reads that much. So large states get fewer
+    savepoints. Savepoints that take long fill no more than a share of the time.
 
     Attributes:
-        at_least: Of any state.
-        per_gib: Times the state's GiB.
-        busy_percent: `100 / busy_percent` times as long as the last one took.
-        at_most: Of any state.
+        at_least: First of the three times; it does not depend on the state.
+        per_gib: Second one: multiplied by the GiB of the state.
+        busy_percent: Third one: the duration of the last savepoint, multiplied by `100 / busy_percent`.
+        at_most: Upper limit for any state.
     """
 
     at_least: timedelta = timedelta(seconds=30)
@@ -86,12 +86,12 @@ class Spacing:
     def __post_init__(self) -> None:
         if min(self.at_least, self.per_gib, self.at_most) < timedelta(0) or not 0 < self.busy_percent <= 100:
             raise JobDefinitionError(
-                f"{self} is no spacing of savepoints.",
+                f"{self} is not a valid spacing of savepoints.",
                 action="Give times that are not negative, and a busy_percent above 0 and up to 100.",
             )
 
     def minimum(self, state_bytes: int, last_duration_ms: int) -> timedelta:
-        """Returns the time between the beginnings of two savepoints.
+        """Returns the minimum time between the beginnings of two savepoints.
 
         Args:
             state_bytes: Size of the state.
@@ -104,24 +104,24 @@ class Spacing:
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointPolicy:
-    """When savepoints of a stream are taken by themselves. By default never; people take them whenever they like.
+    """When savepoints of a stream are taken automatically. By default never. Users can take them at any time.
 
     Attributes:
-        every_n_checkpoints: When the number of the newest completed checkpoint is so much above that at the newest
-            savepoint; numbers of failed checkpoints count.
-        growth_percent: When the state has grown by so much since the newest savepoint.
-        on_new_code_version: When the code that would be started now is another one than before, so that a savepoint of
-            the old code's state is there when the new code is deployed.
-        failures_in_a_row: When so many checkpoints failed since the last one that completed; once per row of failures.
+        every_n_checkpoints: When the id of the newest completed checkpoint is this much higher than at the newest
+            savepoint; ids of failed checkpoints count.
+        growth_percent: When the state has grown by more than this percentage since the newest savepoint.
+        on_new_code_version: When the code that would be started now has changed, so that a savepoint of the old code's
+            state exists when the new code is deployed.
+        failures_in_a_row: When this number of checkpoints failed since the last completed one; once per series of
+            failures.
         before_rescale: A run of `<job>/rescaled_state` takes one first.
         cron: At these times; a savepoint is requested within a minute of each.
         timezone: Of `cron`, such as `Europe/Berlin`.
-        kind: Of savepoints that are taken by themselves.
-        directory: Where these go: a path or address; below the job's root by default.
-        look_every: Time between two looks at the triggers, and for savepoints that were made elsewhere.
-        spacing: How close savepoints follow each other. One that a policy wants earlier is not taken; a person is
-            warned, and gets it.
-        max_partitions: So many savepoints Dagster keeps of the stream; a tenth of these is left to people.
+        kind: Kind of the savepoints that are taken automatically.
+        directory: Where these are stored: a path or address; by default below the job's root.
+        look_every: Time between two looks at the triggers, and between two looks for savepoints taken elsewhere.
+        spacing: Minimum time between savepoints. A policy takes none earlier; a user gets one, with a warning.
+        max_partitions: Maximum number of savepoints of the stream in Dagster; a tenth of it is reserved for users.
     """
 
     every_n_checkpoints: int | None = None
@@ -146,21 +146,21 @@ class SavepointPolicy:
 
     @property
     def looks(self) -> bool:
-        """Whether any of the triggers has to be looked at now and again."""
+        """Whether any of the triggers has to be checked regularly."""
         return self.on_new_code_version or any((self.every_n_checkpoints, self.growth_percent, self.failures_in_a_row))
 
     def decide(self, look: Look) -> Decision:
-        """Says whether a savepoint is due now by one of the triggers that are looked at, and may be taken."""
+        """Decides whether one of the regularly checked triggers wants a savepoint, and whether that is allowed now."""
         due = self._new_code(look) or self._failures(look) or self._growth(look) or self._number(look)
         return self.allow(due, look) if due is not None else Decision(None, "No trigger asks for a savepoint.")
 
     def allow(self, due: Decision, look: Look) -> Decision:
-        """Returns a decision to take a savepoint, or why that is not followed."""
+        """Returns the given decision to take a savepoint, or one not to take it, with the reason."""
         objection = self.too_many(look.partitions, by_policy=True) or self.too_soon(look)
         return due if objection is None else Decision(None, f"{due.reason} {objection}")
 
     def too_soon(self, look: Look) -> str | None:
-        """Says why the newest savepoint is too young for another one; null if it is not."""
+        """Returns why the newest savepoint is too recent for another one; null if it is not."""
         if look.newest is None:
             return None
         least = self.spacing.minimum(look.state_bytes or look.newest.state_bytes, look.newest.duration_ms)
@@ -168,33 +168,33 @@ class SavepointPolicy:
         if age >= least:
             return None
         return (
-            f"The newest savepoint is {_seconds(age)} old; of a state of {look.state_bytes:,} bytes one is taken every "
-            f"{_seconds(least)} at most."
+            f"The newest savepoint is {_seconds(age)} old; for a state of {look.state_bytes:,} bytes the minimum is "
+            f"{_seconds(least)} between savepoints."
         )
 
     def too_many(self, partitions: int, *, by_policy: bool) -> str | None:
-        """Says why there may be no further savepoint; null if there may.
+        """Returns why no further savepoint is allowed; null if one is.
 
         Args:
-            partitions: How many there are.
-            by_policy: Whether a policy wants it. A tenth is left to people.
+            partitions: How many savepoints exist.
+            by_policy: Whether a policy wants it. A tenth of the limit is reserved for users.
         """
         limit = self.max_partitions - self.max_partitions // 10 if by_policy else self.max_partitions
         if partitions < limit:
             return None
-        return f"Dagster has {partitions:,} savepoints of this stream, and {limit:,} is the limit."
+        return f"Dagster has {partitions:,} savepoints of this stream; the limit is {limit:,}."
 
     def _new_code(self, look: Look) -> Decision | None:
-        known, now = look.known_version, look.code_version
-        if not self.on_new_code_version or known is None or now is None or known == now:
+        last, now = look.known_version, look.code_version
+        if not self.on_new_code_version or last is None or now is None or last == now:
             return None
-        return Decision("on_new_code_version", f"The code version was {known}, and is {now} now.")
+        return Decision("on_new_code_version", f"The code version was {last}, and is now {now}.")
 
     def _failures(self, look: Look) -> Decision | None:
         limit = self.failures_in_a_row
         if limit is None or len(look.failed_at_ms) < limit:
             return None
-        since = look.failed_at_ms[-limit]  # the failure that made it so many
+        since = look.failed_at_ms[-limit]  # the failure with which the limit was reached
         if look.newest is not None and look.newest.taken_at_ms >= since:
             return None
         return Decision("failures_in_a_row", f"{len(look.failed_at_ms)} checkpoints in a row have failed.")
@@ -203,7 +203,7 @@ class SavepointPolicy:
         if self.growth_percent is None or not look.state_bytes:
             return None
         if look.newest is None:
-            return Decision("growth_percent", "There is no savepoint yet that the state could be compared with.")
+            return Decision("growth_percent", "There is no savepoint yet to compare the size of the state with.")
         before = look.newest.state_bytes
         if look.state_bytes <= before * (1 + self.growth_percent / 100):
             return None

@@ -1,4 +1,4 @@
-"""All that is wanted of one stream's operation. Pure."""
+"""All policies of one stream, with their defaults. Pure."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,18 +12,18 @@ from lakestate.policies.savepoints import SavepointPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPolicies:
-    """How one stream is operated. Every field has a default that is right for a stream nobody has thought about yet.
+    """How one stream is operated. The default of every field is safe for a stream that is not configured yet.
 
     Attributes:
         report_every: Time between two looks for a new checkpoint; each look writes at most one event per asset.
         fresh_within: A checkpoint older than this makes `<job>/checkpoint` overdue; at least one minute. None for a
-            stream that is allowed to rest.
-        watch_every: Time between two looks at the driver; a restart comes with one of them.
-        savepoints: When savepoints are taken by themselves, and how close to each other.
-        retention: What is kept, and when the rest goes.
-        restart: When a stream whose driver failed is started again, if somebody has had it supervised.
+            stream that may be idle.
+        watch_every: Time between two looks at the driver; it is restarted only at such a look.
+        savepoints: When savepoints are taken automatically, and how close to each other.
+        retention: What is kept, and when the rest is deleted.
+        restart: When a driver that failed is restarted, if a user started the stream supervised.
         rescale: When a stream gets another parallelism.
-        limits: How far it may go before a check says so.
+        limits: Limits above which a check fails.
         sample_rows: How many rows of each state Dagster shows; 0 for state that must not be copied there.
     """
 

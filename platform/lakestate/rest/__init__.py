@@ -1,1 +1,1 @@
-"""The REST API of running jobs: Flink's, and what it does not have."""
+"""The REST API of running jobs: Flink's, and additional routes."""

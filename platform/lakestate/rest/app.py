@@ -1,4 +1,4 @@
-"""The application: routes over handlers, the guard in front of them, errors in Flink's shape."""
+"""Builds the ASGI application: routes to handlers, a guard before each handler, errors in Flink's shape."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ from state_engine.errors import LakestateError
 from state_engine.text import UNDECODABLE
 
 MAX_BODY = 64 * 1024
-"""Longest body of a request in bytes."""
+"""Maximum length of a request body in bytes."""
 _JSON = "application/json; charset=UTF-8"
 _log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ def make_app(cluster: Cluster, guard: Guard, routes: Sequence[Route] = ROUTES) -
 
     Args:
         cluster: The jobs, and the operations on them.
-        guard: Who may ask.
-        routes: What is answered.
+        guard: Decides which requests are allowed.
+        routes: The routes to serve.
     """
     spec = msgspec.json.encode(document(routes, version("lakestate")))
 
@@ -76,7 +76,7 @@ def _endpoint(route: Route, cluster: Cluster, guard: Guard) -> Callable[[Request
             return _errors(400, "The request ended early.")
         except Exception:
             _log.exception("A request to %s %s failed.", route.method, route.path)
-            return _errors(500, "Internal server error; the log of the process says more.")
+            return _errors(500, "Internal server error; the log of the process has the details.")
         if isinstance(answer, Text):
             return Response(answer.content, route.status, media_type=answer.media_type)
         return Response(encode_plain(answer), route.status, media_type=_JSON)
@@ -85,7 +85,7 @@ def _endpoint(route: Route, cluster: Cluster, guard: Guard) -> Callable[[Request
 
 
 async def _read(request: Request) -> bytes:
-    """Reads the body, which Flink's client sends with GET too.
+    """Reads the body of any request: Flink's client sends one with GET too.
 
     Raises:
         RefusedError: It is too long.

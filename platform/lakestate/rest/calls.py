@@ -1,4 +1,4 @@
-"""What a handler gets and gives, and how a request is refused."""
+"""The arguments and results of handlers, and the error by which they refuse a request."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -26,10 +26,10 @@ class Cluster(NamedTuple):
     now_ms: Callable[[], int]
 
     def job(self, job_id: str) -> JobControl:
-        """Returns the job of an id.
+        """Returns the job with an id.
 
         Raises:
-            RefusedError: This is no id, or there is no such job.
+            RefusedError: The text is not an id, or no job has it.
         """
         job_id = check_id("jobid", job_id)
         if job_id not in self.jobs:
@@ -38,17 +38,17 @@ class Cluster(NamedTuple):
 
 
 def check_id(name: str, text: str) -> str:
-    """Returns an id, as ids are kept: in small letters, whichever it came in. Flink reads both, too.
+    """Returns an id in lower case, in which ids are stored. Like Flink, it accepts upper case too.
 
     Raises:
-        RefusedError: It is none.
+        RefusedError: The text is not an id.
     """
-    found = text.lower()
-    if not is_id(found):
+    lowered = text.lower()
+    if not is_id(lowered):
         raise RefusedError(
             400, f"Cannot resolve path parameter ({name}) from value {text[:64]!r}: an id has 32 hexadecimal digits."
         )
-    return found
+    return lowered
 
 
 class Call(NamedTuple):
@@ -70,7 +70,7 @@ class Call(NamedTuple):
 
 
 class Text(NamedTuple):
-    """An answer that is no struct."""
+    """An answer that is not a struct."""
 
     content: bytes
     media_type: str

@@ -8,7 +8,7 @@ NaN = Literal["NaN"]
 
 
 class Counts(msgspec.Struct, kw_only=True):
-    """How many checkpoints there were since the job's first start. Every start is a restore; they are not counted."""
+    """Number of checkpoints since the job's first start. Every start is a restore, so restores are not counted."""
 
     restored: int = 0
     total: int
@@ -18,7 +18,7 @@ class Counts(msgspec.Struct, kw_only=True):
 
 
 class Spread(msgspec.Struct, kw_only=True):
-    """How a figure is spread over the completed checkpoints of the history."""
+    """The distribution of a figure over the completed checkpoints of the history."""
 
     min: int = 0
     max: int = 0
@@ -31,7 +31,7 @@ class Spread(msgspec.Struct, kw_only=True):
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """Bytes written, bytes of the state, milliseconds; no barrier is aligned, so the rest has no figures."""
+    """Bytes written, bytes of the state, milliseconds; there is no barrier alignment, so the rest has no figures."""
 
     checkpointed_size: Spread
     state_size: Spread
@@ -76,7 +76,7 @@ class Latest(msgspec.Struct, kw_only=True):
 
 
 class Statistics(msgspec.Struct, kw_only=True):
-    """All that is known of a job's checkpoints; the history is newest first."""
+    """The statistics of a job's checkpoints; the history is newest first."""
 
     counts: Counts
     summary: Summary
@@ -85,7 +85,7 @@ class Statistics(msgspec.Struct, kw_only=True):
 
 
 class Externalization(msgspec.Struct, kw_only=True):
-    """What becomes of checkpoints when the job is cancelled."""
+    """What happens to checkpoints when the job is cancelled."""
 
     enabled: bool
     delete_on_cancellation: bool

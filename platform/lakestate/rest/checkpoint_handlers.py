@@ -1,4 +1,4 @@
-"""Handlers that tell of checkpoints."""
+"""Handlers of requests about checkpoints."""
 
 from lakestate.rest import checkpoint_bodies as bodies
 from lakestate.rest.calls import Call, RefusedError
@@ -11,10 +11,10 @@ NEVER_MS = (1 << 63) - 1
 
 
 def checkpoint_statistics(call: Call) -> bodies.Statistics:
-    """Tells counts, the newest of each kind, a summary and the history, from `_checkpoints`."""
+    """Returns counts, the newest of each kind, a summary and the history, from `_checkpoints`."""
     job = call.job
-    known = job.checkpoints()
-    counts, latest, summary = known.counts, known.latest, known.summary
+    statistics = job.checkpoints()
+    counts, latest, summary = statistics.counts, statistics.latest, statistics.summary
     none = bodies.Spread()
     return bodies.Statistics(
         counts=bodies.Counts(
@@ -33,12 +33,12 @@ def checkpoint_statistics(call: Call) -> bodies.Statistics:
             savepoint=_checkpoint(latest.savepoint, job) if latest.savepoint else None,
             failed=_checkpoint(latest.failed, job) if latest.failed else None,
         ),
-        history=[_checkpoint(row, job) for row in known.history],
+        history=[_checkpoint(row, job) for row in statistics.history],
     )
 
 
 def checkpoint_details(call: Call) -> bodies.Checkpoint:
-    """Tells of one checkpoint of the history."""
+    """Returns one checkpoint of the history."""
     wanted = call.path["checkpointid"]
     for row in call.job.checkpoints().history:
         if str(row.checkpoint_id) == wanted:
@@ -47,7 +47,7 @@ def checkpoint_details(call: Call) -> bodies.Checkpoint:
 
 
 def checkpoint_config(call: Call) -> bodies.CheckpointConfigInfo:
-    """Tells how checkpoints are configured."""
+    """Returns how checkpoints are configured."""
     settings = call.job.settings()
     return bodies.CheckpointConfigInfo(
         mode=settings.mode,
@@ -72,7 +72,7 @@ def _spread(spread: found.Spread) -> bodies.Spread:
 def _checkpoint(row: CheckpointRow, job: JobControl) -> bodies.Checkpoint:
     completed = row.status == "completed"
     place = _place(row, job) if completed else None
-    subtasks = 1  # what is published is one epoch, whose subtasks have acknowledged before
+    subtasks = 1  # a checkpoint publishes one epoch, and the subtasks of that epoch have acknowledged before
     return bodies.Checkpoint(
         class_name="completed" if completed else "failed",
         id=row.checkpoint_id if row.checkpoint_id is not None else row.epoch,

@@ -1,4 +1,4 @@
-"""The port of a job that a `JobClient` of this process runs."""
+"""Implements the port `JobControl` for a job that a `JobClient` of this process runs."""
 
 import contextlib
 import threading
@@ -33,16 +33,16 @@ from state_engine.storage.open_access import open_tables
 
 
 class ClientControl:
-    """Implements `JobControl`, and carries out what ends the job on the thread that calls `serve`.
+    """Implements `JobControl`, and ends the job on the thread that calls `serve`.
 
-    A job counts as ended once that thread says so (`ended`), when nothing of it can write any more; until then Spark
-    may have given up its query, and the job is `CANCELLING` or `FAILING`.
+    A job counts as ended once that thread calls `ended`, when no part of it can write any more. Until then its Spark
+    query may have ended, and the job is `CANCELLING` or `FAILING`.
 
     Args:
         job: The `StreamJob`.
         client: The `JobClient` that it was started with.
-        now_ms: The present.
-        writer: Who folds canonical savepoints; this process by default.
+        now_ms: Returns the current time.
+        writer: Folds canonical savepoints; by default this process does.
     """
 
     def __init__(self, job: Any, client: Any, now_ms: Callable[[], int], *, writer: RangeWriter | None = None) -> None:
@@ -95,7 +95,7 @@ class ClientControl:
 
     @property
     def state(self) -> JobStatus:
-        """Where the job stands, as Flink's words have it."""
+        """The state of the job, in Flink's words."""
         if self._final is not None:
             return self._final
         state: JobStatus = self._client.state
@@ -154,12 +154,12 @@ class ClientControl:
         report: KeyGroupRestore = self._client.restore_key_groups(source, ranges, keys=keys, uids=uids, dry_run=dry_run)
         return report
 
-    def trigger_savepoint(self, wanted: SavepointRequest) -> str:
-        return self._savepoints.trigger(_checked(wanted))
+    def trigger_savepoint(self, request: SavepointRequest) -> str:
+        return self._savepoints.trigger(_checked(request))
 
-    def stop(self, wanted: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
-        asked = self._ends.ask("CANCELED" if cancel else "FINISHED", wanted, drain=drain)
-        location = asked.result()
+    def stop(self, request: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
+        end_request = self._ends.ask("CANCELED" if cancel else "FINISHED", request, drain=drain)
+        location = end_request.result()
         assert location is not None
         return location
 
@@ -175,11 +175,11 @@ class ClientControl:
     # The thread that the job belongs to ------------------------------------------------------------------------------
 
     def serve(self) -> bool:
-        """Carries out what was asked for; returns whether the job has ended by it."""
+        """Carries out the queued requests; returns whether one of them has ended the job."""
         return self._ends.serve(self)
 
     def carry_out(self, request: EndRequest) -> bool:
-        """Ends the job, with a savepoint if one is wanted; returns whether it has ended by it."""
+        """Ends the job, with a savepoint if one is requested; returns whether it has ended."""
         if self._client.state != "RUNNING":
             request.done.set_exception(self._ends.refusal())
             return False
@@ -203,12 +203,11 @@ class ClientControl:
             self._ending = "CANCELLING"
             self._client.cancel()
             return None
-        wanted = _checked(request.savepoint)
         end = self._client.cancel if request.final == "CANCELED" else self._client.stop
-        return stop_with_savepoint(end, self._savepoints.trigger, wanted, drain=request.drain)
+        return stop_with_savepoint(end, self._savepoints.trigger, _checked(request.savepoint), drain=request.drain)
 
     def ended(self, error: BaseException | None = None) -> None:
-        """The job has ended by itself, or because its process was told to end it."""
+        """Records that the job has ended by itself, or because its process was told to end it."""
         if self._final is not None:
             return
         if error is not None:
@@ -227,9 +226,11 @@ class ClientControl:
         self._failures.append(JobFailure(self._now_ms(), report_of(error), facts_of(error)))
 
 
-def _checked(wanted: SavepointRequest) -> SavepointRequest:
-    """Returns the request with a directory that means the same to this process as to whoever asked."""
-    return wanted._replace(directory=checked_directory(wanted.directory)) if wanted.directory is not None else wanted
+def _checked(request: SavepointRequest) -> SavepointRequest:
+    """Returns the request after checking that its directory means the same to this process and to the client."""
+    return (
+        request._replace(directory=checked_directory(request.directory)) if request.directory is not None else request
+    )
 
 
 __all__ = ["ClientControl"]

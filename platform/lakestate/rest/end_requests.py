@@ -1,4 +1,4 @@
-"""Requests to end a job, handed to the thread that looks after it."""
+"""A queue of requests to end a job, for the thread that the job belongs to."""
 
 import queue
 from concurrent.futures import Future
@@ -9,11 +9,11 @@ from state_engine.errors import LakestateError
 
 
 class JobEndedError(LakestateError):
-    """The job has ended, so that nothing can be asked of it."""
+    """The job has ended, so it takes no requests."""
 
 
 class EndRequest(NamedTuple):
-    """A request to end the job. `done` gets the savepoint's location, null without savepoint, or what went wrong."""
+    """A request to end the job. `done` gets the savepoint's location, null without savepoint, or the error."""
 
     final: Literal["FINISHED", "CANCELED"]
     savepoint: SavepointRequest | None
@@ -30,7 +30,7 @@ class EndsJob(Protocol):
 
 
 class EndRequests:
-    """A queue with one reader: the thread that started the job ends it, and nobody else does.
+    """A queue with one reader: only the thread that started the job ends it.
 
     Args:
         job: Name of the job, for messages.
@@ -48,7 +48,7 @@ class EndRequests:
         *,
         drain: bool = False,
     ) -> "Future[str | None]":
-        """Queues a request and returns how it ends.
+        """Queues a request and returns the future of its result.
 
         Raises:
             JobEndedError: The job has ended.
@@ -62,7 +62,7 @@ class EndRequests:
         return request.done
 
     def serve(self, job: EndsJob) -> bool:
-        """Carries out what was asked for, in order; returns whether the job has ended by it."""
+        """Carries out the requests in order; returns whether one of them has ended the job."""
         while not self._queue.empty():
             if job.carry_out(self._queue.get()):
                 self.refuse()
@@ -70,7 +70,7 @@ class EndRequests:
         return False
 
     def refuse(self) -> None:
-        """The job has ended: refuses what is asked for from now on, and what waits."""
+        """Refuses all waiting and later requests, because the job has ended."""
         self._over = True
         while True:
             try:
@@ -79,7 +79,7 @@ class EndRequests:
                 return
 
     def refusal(self) -> JobEndedError:
-        """Returns what is said to whoever comes too late."""
+        """Returns the error for requests that come too late."""
         return JobEndedError(
             f"Job {self._job!r} has ended.", action="Its state is in its root: start it again, or work on its files."
         )

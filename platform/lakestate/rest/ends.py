@@ -1,7 +1,7 @@
-"""How operations ended that a process was asked for, kept behind it: `<root>/<job>/_control/ends-<incarnation>.json`.
+"""Stores results of operations beyond the end of their process: `<root>/<job>/_control/ends-<incarnation>.json`.
 
-While the process lives its server tells this. Whoever did not wait for an end, such as that of the job itself, asks
-when nobody answers any more. Those of the newest process are kept, and none older.
+While the process lives, its server returns them. A client that did not wait for a result, such as that of a stop, can
+read it when the server does not answer any more. Only the results of the newest process are kept.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ _PREFIX = f"{CONTROL}/ends-"
 
 
 class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of an operation; time in ms.
+    """The result of an operation that has ended; time in ms.
 
-    `result` is a savepoint's location, or a number: a checkpoint's id, or the epoch that has another parallelism.
-    `error` and `message` say what it failed with instead, `action` what to do about it, `operator` and `key` where.
+    `result` is a savepoint's location, or a number: a checkpoint's id, or the first epoch with the new parallelism. If
+    it failed, `error` and `message` say why, `action` what to do about it, `operator` and `key` where.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ended_operation(ended: Ended) -> EndedOperation:
-    """Returns an end as it is kept."""
+    """Converts the end of an operation to its stored form."""
     key, outcome = ended.key, ended.outcome
     result = outcome.result if isinstance(outcome.result, str | int) else None
     failure = facts_of(outcome.error) if outcome.error is not None else None
@@ -50,7 +50,7 @@ def ended_operation(ended: Ended) -> EndedOperation:
 def ended_as(
     kind: Kind, trigger_id: str, at_ms: int, result: str | int | None, failure: FailureFacts | None
 ) -> EndedOperation:
-    """Returns an end by its result, or by its failure."""
+    """Returns the end of an operation, with its result or with its failure."""
     if failure is None:
         return EndedOperation(kind=kind, trigger_id=trigger_id, ended_at=at_ms, result=result)
     return EndedOperation(
@@ -66,38 +66,38 @@ def ended_as(
 
 
 def keep_ends(root: str, job: str, incarnation: str, ends: Sequence[Ended]) -> None:
-    """Writes the ends of this process's operations, and removes those of earlier ones.
+    """Writes the results of this process's operations, and removes those of earlier processes.
 
     Args:
         root: Of the storage.
         job: Name of the job.
-        incarnation: Which one ends here.
-        ends: What its operations came to.
+        incarnation: The incarnation that ends here.
+        ends: The results of its operations.
     """
     storage = open_storage(root, job)
     path = f"{_PREFIX}{incarnation}.json"
     if ends:
         with suppress(AlreadyExistsError):
             storage.put_if_absent(path, encode_plain([ended_operation(one) for one in ends]))
-    for kept in _documents(storage):
-        if kept != path:
-            storage.delete(kept)
+    for document in _documents(storage):
+        if document != path:
+            storage.delete(document)
 
 
 def find_end(root: str, job: str, trigger_id: str) -> EndedOperation | None:
-    """Returns how an operation of the process that ran the job last has ended; null if nothing is known of it."""
+    """Returns how an operation of the job's last process has ended; null if it is not known."""
     storage = open_storage(root, job)
     for path in _documents(storage):
         with suppress(*UNDECODABLE):
-            found = msgspec.json.decode(storage.get(path), type=list[EndedOperation])
-            for one in found:
+            ends = msgspec.json.decode(storage.get(path), type=list[EndedOperation])
+            for one in ends:
                 if one.trigger_id == trigger_id:
                     return one
     return None
 
 
 def has_ended(root: str, job: str, incarnation: str) -> bool:
-    """Says whether it is known that an incarnation has ended: it left ends behind. One that did not may have, too."""
+    """Returns whether an incarnation has stored its results, so has ended. One without them may have ended too."""
     return open_storage(root, job).exists(f"{_PREFIX}{incarnation}.json")
 
 

@@ -1,4 +1,4 @@
-"""Who may ask: addresses to bind, tokens, hosts and origins. Pure."""
+"""Decides which requests are allowed: addresses to bind, tokens, hosts and origins. Pure."""
 
 import hmac
 import ipaddress
@@ -8,17 +8,17 @@ from urllib.parse import urlsplit
 from state_engine.errors import LakestateError
 
 TOKEN = "LAKESTATE_REST_TOKEN"
-"""Environment variable: the token that requests must bear. Without it only this machine is listened to."""
+"""Environment variable: the token that requests must carry. Without it the server listens only to this machine."""
 MIN_TOKEN = 16
-"""Least length of a token in characters."""
+"""Minimum length of a token in characters."""
 
 
 class UnsafeAddressError(LakestateError):
-    """The server would be open to everybody."""
+    """The server would be open to anyone."""
 
 
 def is_loopback(host: str) -> bool:
-    """Says whether only this machine reaches an address. Names other than `localhost` are not looked up."""
+    """Returns whether only this machine reaches an address. Names other than `localhost` are not looked up."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -33,11 +33,11 @@ def check_address(host: str, token: str | None) -> None:
     """
     if token is not None and len(token) < MIN_TOKEN:
         raise UnsafeAddressError(
-            f"The token in {TOKEN} has {len(token)} characters.", action=f"Take a random one of at least {MIN_TOKEN}."
+            f"The token in {TOKEN} has {len(token)} characters.", action=f"Use a random one of at least {MIN_TOKEN}."
         )
     if token is None and not is_loopback(host):
         raise UnsafeAddressError(
-            f"The REST server would listen on {host}, where anybody could stop the job.",
+            f"The REST server would listen on {host}, where anyone could stop the job.",
             action=f"Set {TOKEN} to a secret, or listen on 127.0.0.1.",
         )
 
@@ -47,7 +47,7 @@ class Guard:
 
     Args:
         host: Where the server listens.
-        token: What requests must bear, if anything.
+        token: The token that requests must carry; null for none.
     """
 
     def __init__(self, host: str, token: str | None) -> None:
@@ -57,8 +57,8 @@ class Guard:
     def refuse(self, method: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Returns status and message of a refusal; null if the request may pass.
 
-        Without a token the request must have been sent to this machine by its own name, so that no web page reaches the
-        server under a name that it made point here, and no page of another origin may change anything.
+        Without a token, the request must address this machine by a loopback name. So a web page cannot reach the server
+        under a name that it made point to this machine, and a page of another origin cannot change anything.
         """
         if self._token is not None:
             given = headers.get("authorization", "").encode()

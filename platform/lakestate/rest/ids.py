@@ -1,4 +1,4 @@
-"""Ids as Flink has them: 32 hexadecimal digits. They are looked up, and never stand in a path."""
+"""Ids as in Flink: 32 hexadecimal digits. They are only looked up, never used in a file path."""
 
 import re
 
@@ -8,7 +8,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 def job_id(name: str) -> str:
-    """Returns the Flink job id of a job: the same for each start of it, by its name."""
+    """Returns the Flink job id of a job: it depends on the name only, so it is the same for every start."""
     return xxhash.xxh3_128_hexdigest(name.encode())
 
 
@@ -18,7 +18,7 @@ def vertex_id(uid: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Says whether this can be an id at all."""
+    """Returns whether a text has the form of an id."""
     return _ID.fullmatch(text) is not None
 
 

@@ -1,8 +1,8 @@
-"""Failures as Flink's command line reads them: a Java-serialized `SerializedThrowable`.
+"""Encodes failures as Flink's command line reads them: a Java-serialized `SerializedThrowable`.
 
-Without one that it can read, it asks twenty times and gives up without a message. The bytes follow the grammar of the
-Java Object Serialization Specification: class descriptors of `org.apache.flink.util.SerializedThrowable` and its
-parents, `Exception` and `Throwable`, then three strings. There is no nested exception in it.
+Without one that it can read, the command line asks twenty times and gives up without a message. The bytes follow the
+grammar of the Java Object Serialization Specification: class descriptors of `org.apache.flink.util.SerializedThrowable`
+and its parents, `Exception` and `Throwable`, then three strings. They contain no nested exception.
 """
 
 import base64
@@ -10,7 +10,7 @@ import base64
 from state_engine.text import shorten
 
 MAX_TEXT = 10_000
-"""Longest text in characters: each takes up to 6 bytes, and Java's short strings end at 65,535."""
+"""Maximum length of a text in characters: each takes up to 6 bytes, and Java's short strings end at 65,535 bytes."""
 
 _STRING = b"t"
 _HEAD = (
@@ -53,7 +53,7 @@ def _text(text: str) -> bytes:
 
 
 def modified_utf8(text: str) -> bytes:
-    """Returns a text as Java writes it: NUL in two bytes, and what lies beyond 16 bits as two surrogates."""
+    """Encodes a text as Java does: NUL in two bytes, and a character beyond 16 bits as two surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")
     numbers = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
     return b"".join(chr(number).encode("utf-8", "surrogatepass") if number else b"\xc0\x80" for number in numbers)

@@ -1,4 +1,4 @@
-"""Bodies that tell of the server and its jobs, with Flink's names."""
+"""Bodies about the server and its jobs, with Flink's names."""
 
 import msgspec
 
@@ -29,7 +29,7 @@ class Features(msgspec.Struct, kw_only=True, rename="kebab"):
 
 
 class Config(msgspec.Struct, kw_only=True, rename="kebab"):
-    """The server. `flink-version` is the release whose REST API this is."""
+    """The server. `flink-version` is the Flink release that this REST API follows."""
 
     refresh_interval: int = 3000
     timezone_name: str
@@ -172,7 +172,7 @@ class JobDetail(msgspec.Struct, kw_only=True, rename="kebab"):
 class ExecutionConfig(msgspec.Struct, kw_only=True, rename="kebab"):
     """How a job runs."""
 
-    restart_strategy: str = "The process ends; whoever started it decides."
+    restart_strategy: str = "The process ends; its supervisor decides."
     job_parallelism: int
     object_reuse_mode: bool = False
     user_config: dict[str, str] = {}
@@ -209,7 +209,7 @@ class JobExceptions(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Incarnation(msgspec.Struct, kw_only=True):
-    """The process that runs a job, and how far it is. Not in Flink."""
+    """The process that runs a job, and its progress. Not in Flink."""
 
     jid: str
     name: str

@@ -1,4 +1,4 @@
-"""Handlers that tell of the server and its jobs."""
+"""Handlers of requests about the server and its jobs."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from lakestate.rest.ids import vertex_id
 from lakestate.rest.job_port import JobStatus, JobView, Operator
 
 FLINK_VERSION = "2.3.0"
-"""The release whose REST API this is."""
+"""The Flink release that this REST API follows."""
 TIMESTAMPS: tuple[str, ...] = (
     "INITIALIZING",
     "CREATED",
@@ -36,7 +36,7 @@ _TASK_STATES: dict[JobStatus, str] = {
 
 
 def config(call: Call) -> bodies.Config:
-    """Tells which API this is."""
+    """Returns which API this is."""
     return bodies.Config(
         timezone_name=time.tzname[0],
         timezone_offset=-time.timezone * 1000,
@@ -75,7 +75,7 @@ def jobs_overview(call: Call) -> bodies.JobSummaries:
 
 
 def job(call: Call) -> bodies.JobDetail:
-    """Tells of a job and its operators."""
+    """Returns a job and its operators."""
     view = call.job.view()
     since = {str(state): at for state, at in view.since_ms.items()}
     return bodies.JobDetail(
@@ -95,12 +95,12 @@ def job(call: Call) -> bodies.JobDetail:
 
 
 def status(call: Call) -> bodies.StatusOnly:
-    """Tells a job's state."""
+    """Returns a job's state."""
     return bodies.StatusOnly(status=call.job.view().state)
 
 
 def job_config(call: Call) -> bodies.JobConfig:
-    """Tells how a job is configured."""
+    """Returns how a job is configured."""
     view = call.job.view()
     parallelism = max((op.parallelism for op in view.operators), default=1)
     return bodies.JobConfig(
@@ -109,7 +109,7 @@ def job_config(call: Call) -> bodies.JobConfig:
 
 
 def exceptions(call: Call) -> bodies.JobExceptions:
-    """Tells what a job, or an attempt to stop it with a savepoint, failed with."""
+    """Returns the failures of a job, and of attempts to stop it with a savepoint."""
     entries = [
         bodies.ExceptionEntry(
             exception_name=failure.facts.type,
@@ -123,7 +123,7 @@ def exceptions(call: Call) -> bodies.JobExceptions:
 
 
 def incarnation(call: Call) -> bodies.Incarnation:
-    """Tells which process runs a job, and how far it is."""
+    """Returns which process runs a job, and its progress."""
     view = call.job.view()
     return bodies.Incarnation(
         jid=view.job_id,

@@ -1,4 +1,4 @@
-"""What the server asks of a running job: a port, and the records that pass through it."""
+"""What the REST server needs of a running job: the port `JobControl`, and the records that it returns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
@@ -7,8 +7,8 @@ from lakestate.failure_facts import FailureFacts
 from state_engine.checkpoint.retention.steps import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.request import SavepointRequest
 from state_engine.savepoint.retain import Retained
-from state_engine.savepoint.stop import SavepointRequest
 
 JobStatus = Literal["CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED"]
 
@@ -17,7 +17,7 @@ NO_END = -1
 
 
 class Operator(NamedTuple):
-    """An operator in the newest epoch of its job: what it read and wrote there, and the state that it has."""
+    """An operator in the newest epoch of its job: the records it read and wrote there, and the size of its state."""
 
     uid: str
     parallelism: int
@@ -33,7 +33,7 @@ class Operator(NamedTuple):
 class JobView(NamedTuple):
     """A job at one moment. Times are ms since the Unix epoch, `end_ms` is -1 while it runs.
 
-    `epochs`, `records` (that sources gave) and `epoch_seconds` are sums since this process started the job.
+    `epochs`, `records` (read from sources) and `epoch_seconds` are sums since this process started the job.
     """
 
     job_id: str
@@ -83,7 +83,7 @@ class JobControl(Protocol):
         ...
 
     def view(self) -> JobView:
-        """Returns where the job stands."""
+        """Returns the job at the current moment."""
         ...
 
     def settings(self) -> CheckpointSettings:
@@ -110,7 +110,7 @@ class JobControl(Protocol):
         """Takes a checkpoint and returns its id.
 
         Raises:
-            LakestateError: It came to nothing, or the job has ended.
+            LakestateError: It failed, or the job has ended.
         """
         ...
 
@@ -118,7 +118,7 @@ class JobControl(Protocol):
         """Gives all operators, or some by uid, another parallelism and returns the first epoch that has it.
 
         Raises:
-            LakestateError: It cannot have it, or has ended.
+            LakestateError: The job cannot have this parallelism, or has ended.
         """
         ...
 
@@ -134,40 +134,40 @@ class JobControl(Protocol):
         """Replaces the state of some key groups, or of some keys, between two epochs.
 
         Args:
-            source: What a restore may be asked for.
+            source: Any source of a restore, such as a savepoint id.
             ranges: Key groups, first and last inclusive.
-            keys: In place of `ranges`: tuples of the key columns' values, of a single column also bare.
+            keys: In place of `ranges`: tuples of the key columns' values; a single column's value also without a tuple.
             uids: Operators; null for all with keyed state.
-            dry_run: Say what would happen, and write nothing.
+            dry_run: Report what would happen, and write nothing.
 
         Raises:
             LakestateError: It is refused, or the job has ended.
         """
         ...
 
-    def trigger_savepoint(self, wanted: SavepointRequest) -> str:
+    def trigger_savepoint(self, request: SavepointRequest) -> str:
         """Takes a savepoint and returns its location.
 
         Raises:
-            LakestateError: It came to nothing.
+            LakestateError: It failed.
         """
         ...
 
-    def stop(self, wanted: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
-        """Ends the job with a savepoint and returns its location. If the savepoint fails the job runs on.
+    def stop(self, request: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
+        """Ends the job with a savepoint and returns its location. If the savepoint fails, the job goes on.
 
         Args:
-            wanted: Which savepoint.
+            request: Which savepoint.
             drain: End the input first: the last watermark passes all operators.
             cancel: The job then counts as cancelled, and not as finished.
 
         Raises:
-            LakestateError: There is no savepoint; the job runs on, or has ended before.
+            LakestateError: There is no savepoint; the job goes on, or had ended before.
         """
         ...
 
     def cancel(self) -> None:
-        """Asks the job to end after the epoch at hand, and does not wait.
+        """Asks the job to end after the current epoch, and does not wait.
 
         Raises:
             LakestateError: It has ended.
@@ -175,22 +175,22 @@ class JobControl(Protocol):
         ...
 
     def retain(self, policy: RetentionPolicy, *, dry_run: bool) -> Retained:
-        """Deletes what the policy does not keep and nobody needs.
+        """Deletes what the policy does not keep and nothing else needs.
 
         Args:
             policy: What is kept.
-            dry_run: Say what would go, and change nothing.
+            dry_run: Report what would be deleted, and change nothing.
 
         Raises:
-            LakestateError: Something is damaged, or the storage does not answer.
+            LakestateError: A file is damaged, or the storage does not answer.
         """
         ...
 
     def dispose(self, location: str) -> bool:
-        """Removes the savepoint of a location; returns whether it is one of this job's.
+        """Removes the savepoint at a location; returns whether it is one of this job's.
 
         Raises:
-            LakestateError: It is, and cannot be removed.
+            LakestateError: It is one of this job's, but cannot be removed.
         """
         ...
 

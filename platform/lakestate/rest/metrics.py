@@ -1,4 +1,4 @@
-"""Figures of the jobs for Prometheus, made anew at each look."""
+"""Metrics of the jobs for Prometheus, computed anew at each scrape."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,10 +15,10 @@ _OF_OPERATOR = ("job", "operator")
 
 
 class JobCollector(Collector):
-    """Gives the figures of some jobs.
+    """Collects the metrics of some jobs.
 
     Args:
-        jobs: What is asked at each look.
+        jobs: The jobs to read at each scrape.
     """
 
     def __init__(self, jobs: Iterable[JobControl]) -> None:
@@ -34,7 +34,7 @@ class JobCollector(Collector):
 
 def _of_jobs(views: list[JobView]) -> Iterator[Metric]:
     running = GaugeMetricFamily(
-        "lakestate_job_running", "1 while the job runs, 0 behind its end.", labels=("job", "state")
+        "lakestate_job_running", "1 while the job runs, 0 after its end.", labels=("job", "state")
     )
     generation = GaugeMetricFamily(
         "lakestate_generation", "Generation of the job: the line of epochs that it is on.", labels=("job",)
@@ -99,11 +99,11 @@ def _of_checkpoints(jobs: list[tuple[str, CheckpointStatistics]]) -> Iterator[Me
     state = GaugeMetricFamily(
         "lakestate_state_bytes", "Bytes of the whole state at the newest completed checkpoint.", labels=("job",)
     )
-    for name, known in jobs:
-        ended.add_metric((name, "completed"), known.counts.completed)
-        ended.add_metric((name, "failed"), known.counts.failed)
-        under_way.add_metric((name,), known.counts.in_progress)
-        row = known.latest.completed
+    for name, statistics in jobs:
+        ended.add_metric((name, "completed"), statistics.counts.completed)
+        ended.add_metric((name, "failed"), statistics.counts.failed)
+        under_way.add_metric((name,), statistics.counts.in_progress)
+        row = statistics.latest.completed
         if row is not None:
             newest.add_metric((name,), row.checkpoint_id or 0)
             duration.add_metric((name,), row.duration_ms / 1000)
@@ -114,7 +114,7 @@ def _of_checkpoints(jobs: list[tuple[str, CheckpointStatistics]]) -> Iterator[Me
 
 
 def metrics(call: Call) -> Text:
-    """Gives the figures of all jobs in Prometheus' text format."""
+    """Returns the metrics of all jobs in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(JobCollector(call.cluster.jobs.values()))
     return Text(generate_latest(registry), CONTENT_TYPE_LATEST)

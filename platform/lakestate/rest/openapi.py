@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the route table and the structs that it names."""
+"""Builds the OpenAPI document from the route table and the structs that it names."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """Returns an OpenAPI 3.1 document.
 
     Args:
-        routes: What the server answers.
+        routes: The routes of the server.
         version: Of Lakestate.
     """
     named: list[type[msgspec.Struct]] = [
@@ -35,7 +35,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
         "info": {
             "title": "Lakestate",
             "version": version,
-            "description": "Flink's REST API for the jobs of one process, and a little more. Every path also stands "
+            "description": "Flink's REST API for the jobs of one process, and additional routes. Every path also works "
             "below /v1.",
         },
         "paths": paths,

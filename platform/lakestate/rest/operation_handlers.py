@@ -1,8 +1,7 @@
-"""Handlers that change something: checkpoints, savepoints, the end of a job."""
+"""Handlers of requests that change something (checkpoints, savepoints, the end of a job), and of their results."""
 
 import traceback
 from collections.abc import Callable
-from typing import Literal
 
 from lakestate.failure_facts import facts_of
 from lakestate.rest import bodies
@@ -10,7 +9,7 @@ from lakestate.rest import retention_bodies as retention
 from lakestate.rest.calls import Call, RefusedError, check_id
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
-from lakestate.rest.job_port import JobControl, Retained, SavepointRequest
+from lakestate.rest.job_port import JobControl, Retained
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
 from state_engine.causes import message_of, report_of
 from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy
@@ -27,15 +26,14 @@ class UnknownJobError(LakestateError):
 
 
 def trigger_savepoint(call: Call) -> bodies.Triggered:
-    """Takes a savepoint; with `cancel-job` the job is cancelled as soon as there is one."""
+    """Takes a savepoint; with `cancel-job` the job is cancelled once the savepoint is taken."""
     body: bodies.SavepointTrigger = call.body
     if body.cancel_job and body.epoch is not None:
-        raise RefusedError(400, "A job is cancelled with a savepoint of its last epoch, and of no other.")
-    kind = _kind(body.format_type)
-    wanted = SavepointRequest(kind, body.target_directory, body.label, body.note, body.epoch, body.trigger)
+        raise RefusedError(400, "A job can be cancelled only with a savepoint of its last epoch.")
+    request = body.request()
 
     def run(job: JobControl) -> str:
-        return job.stop(wanted, drain=False, cancel=True) if body.cancel_job else job.trigger_savepoint(wanted)
+        return job.stop(request, drain=False, cancel=True) if body.cancel_job else job.trigger_savepoint(request)
 
     return _begin(call, "savepoint", body.trigger_id, run)
 
@@ -43,10 +41,7 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
 def stop(call: Call) -> bodies.Triggered:
     """Ends the job with a savepoint."""
     body: bodies.StopWithSavepoint = call.body
-    wanted = SavepointRequest(
-        _kind(body.format_type), body.target_directory, body.label, body.note, trigger=body.trigger
-    )
-    return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(wanted, drain=bool(body.drain)))
+    return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(body.request(), drain=bool(body.drain)))
 
 
 def trigger_checkpoint(call: Call) -> bodies.Triggered:
@@ -57,7 +52,7 @@ def trigger_checkpoint(call: Call) -> bodies.Triggered:
 
 
 def dispose_savepoint(call: Call) -> bodies.Triggered:
-    """Removes a savepoint of one of the jobs, by the location that it was reported with."""
+    """Removes a savepoint of one of the jobs, by its reported location."""
     body: bodies.SavepointDisposal = call.body
 
     def run() -> None:
@@ -69,7 +64,7 @@ def dispose_savepoint(call: Call) -> bodies.Triggered:
 
 
 def cancel(call: Call) -> bodies.Empty:
-    """Ends the job after the epoch at hand, without a savepoint."""
+    """Ends the job after the current epoch, without a savepoint."""
     mode = call.query.get("mode", "cancel").lower()
     if mode != "cancel":
         raise RefusedError(400, f"The termination mode {mode[:64]!r} is not supported; stop with a savepoint instead.")
@@ -81,7 +76,7 @@ def cancel(call: Call) -> bodies.Empty:
 
 
 def savepoint_result(call: Call) -> bodies.SavepointResult:
-    """Tells how a savepoint, or an end with one, went."""
+    """Returns the result of a savepoint, or of a stop with one."""
     outcome = _look(call, "savepoint", call.path["jobid"])
     if outcome is None:
         return bodies.SavepointResult(status=_RUNNING, operation=None)
@@ -91,7 +86,7 @@ def savepoint_result(call: Call) -> bodies.SavepointResult:
 
 
 def checkpoint_result(call: Call) -> bodies.CheckpointResult:
-    """Tells how a checkpoint went."""
+    """Returns the result of a checkpoint."""
     outcome = _look(call, "checkpoint", call.path["jobid"])
     if outcome is None:
         return bodies.CheckpointResult(status=_RUNNING, operation=None)
@@ -103,7 +98,7 @@ def checkpoint_result(call: Call) -> bodies.CheckpointResult:
 
 
 def disposal_result(call: Call) -> bodies.PlainResult:
-    """Tells how the removal of a savepoint went."""
+    """Returns the result of the removal of a savepoint."""
     return _plain(_look(call, "savepoint-disposal", ""))
 
 
@@ -113,18 +108,18 @@ def rescale(call: Call) -> bodies.Triggered:
     if (given is None) == (some is None):
         raise RefusedError(400, "Give either the query parameter parallelism, or operators in the body.")
     if given is not None and not (given.isascii() and given.isdecimal() and len(given) < 6):
-        raise RefusedError(400, f"The query parameter parallelism is {given[:64]!r}, and no number.")
+        raise RefusedError(400, f"The query parameter parallelism is {given[:64]!r}, which is not a number.")
     wanted = int(given) if given is not None else dict(some)
     return _begin(call, "rescaling", None, lambda job: job.rescale(wanted))
 
 
 def rescaling_result(call: Call) -> bodies.PlainResult:
-    """Tells how a rescale went."""
+    """Returns the result of a rescale."""
     return _plain(_look(call, "rescaling", call.path["jobid"]))
 
 
 def restore_key_groups(call: Call) -> bodies.Triggered:
-    """Takes the state of some key groups, or of some keys, back to a savepoint, checkpoint or epoch."""
+    """Restores the state of some key groups, or of some keys, from a savepoint, checkpoint or epoch."""
     body: bodies.KeyGroupsRestore = call.body
     if (body.key_groups is None) == (body.keys is None):
         raise RefusedError(400, "Give either key-groups or keys.")
@@ -137,7 +132,7 @@ def restore_key_groups(call: Call) -> bodies.Triggered:
 
 
 def key_groups_result(call: Call) -> bodies.KeyGroupsResult:
-    """Tells what a restore of key groups did, or would do."""
+    """Returns what a restore of key groups did, or would do."""
     outcome = _look(call, "key-groups", call.path["jobid"])
     if outcome is None:
         return bodies.KeyGroupsResult(status=_RUNNING, operation=None)
@@ -148,7 +143,7 @@ def key_groups_result(call: Call) -> bodies.KeyGroupsResult:
 
 
 def retain(call: Call) -> bodies.Triggered:
-    """Deletes what the given rules do not keep and nobody needs; a dry run says what that is."""
+    """Deletes what the given rules do not keep and nothing else needs; a dry run only reports it."""
     body: retention.RetentionTrigger = call.body
     try:
         policy = RetentionPolicy(
@@ -164,7 +159,7 @@ def retain(call: Call) -> bodies.Triggered:
 
 
 def retention_result(call: Call) -> retention.RetentionResult:
-    """Tells what retention did, or would do."""
+    """Returns what retention did, or would do."""
     outcome = _look(call, "retention", call.path["jobid"])
     if outcome is None:
         return retention.RetentionResult(status=_RUNNING, operation=None)
@@ -188,7 +183,7 @@ _ENDED = bodies.QueueStatus(id="COMPLETED")
 
 
 def _begin(call: Call, kind: Kind, trigger_id: str | None, run: Callable[[JobControl], object]) -> bodies.Triggered:
-    """Starts an operation on the job of the path. As in Flink it fails itself if there is no such job."""
+    """Starts an operation on the job of the path. As in Flink, without a job the operation fails, not the request."""
     job_id, jobs = check_id("jobid", call.path["jobid"]), call.cluster.jobs
 
     def run_on_job() -> object:
@@ -202,10 +197,6 @@ def _begin(call: Call, kind: Kind, trigger_id: str | None, run: Callable[[JobCon
 
 def _given(trigger_id: str | None) -> str | None:
     return check_id("triggerId", trigger_id) if trigger_id is not None else None
-
-
-def _kind(format_type: bodies.FormatType | None) -> Literal["native", "canonical"]:
-    return "native" if format_type == "NATIVE" else "canonical"
 
 
 def _look(call: Call, kind: Kind, job_id: str) -> Outcome | None:

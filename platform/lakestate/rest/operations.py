@@ -1,4 +1,4 @@
-"""Runs asynchronous operations, and keeps how they end."""
+"""Runs asynchronous operations, and remembers their results."""
 
 import threading
 import uuid
@@ -8,17 +8,17 @@ from lakestate.rest.triggers import Key, Kind, Outcome, TriggerRegistry
 
 
 class Operations:
-    """Begins operations under trigger ids and runs each on a thread of its own; the registry bounds their number.
+    """Begins operations under trigger ids and runs each on a thread of its own; the registry limits their number.
 
     Args:
-        now_ms: The present.
+        now_ms: Returns the current time.
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.registry = TriggerRegistry(lambda: uuid.uuid4().hex, now_ms)
 
     def begin(self, kind: Kind, job_id: str, trigger_id: str | None, run: Callable[[], object]) -> Key:
-        """Starts an operation, or finds the one that was started under this trigger id.
+        """Starts an operation, or returns the key of the one that was started under this trigger id.
 
         Args:
             kind: Of the operation.
@@ -38,7 +38,7 @@ class Operations:
     def _run(self, key: Key, run: Callable[[], object]) -> None:
         try:
             outcome = Outcome(result=run())
-        except BaseException as error:  # whatever it is, somebody asks for it
+        except BaseException as error:  # of any kind: a client asks for the result
             outcome = Outcome(error=error)
         self.registry.end(key, outcome)
 

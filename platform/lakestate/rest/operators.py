@@ -1,4 +1,4 @@
-"""Counts per operator, from the manifests' acks."""
+"""Sums over a job's epochs, and counts per operator from the acks of the newest manifest."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,18 +7,18 @@ from lakestate.rest.job_port import Operator
 from state_engine.log.records import Manifest, OperatorEpoch
 
 _NO_TIME = 1 << 62
-"""Watermarks nearer to the ends of 64 bits say that there was no event time yet, or that there is none any more."""
+"""Watermarks beyond this, near the limits of 64 bits, mean that there is no event time yet, or none any more."""
 
 
 class OperatorCounts:
-    """Adds up what the epochs of one incarnation did. Not safe for threads.
+    """Adds up the epochs of one incarnation. Not safe for threads.
 
-    None is missed as long as there is a look in 10,000 epochs. What is known of single operators is that of the newest
-    epoch, and no sum.
+    No epoch is missed if there is at least one look in 10,000 epochs. Figures of single operators are those of the
+    newest epoch, not sums.
 
     Args:
         nodes: The operators of the graph.
-        epoch: The epoch that the incarnation began with, which does not count.
+        epoch: The epoch with which the incarnation began; it is not counted.
     """
 
     def __init__(self, nodes: Sequence[Any], epoch: int) -> None:
@@ -42,7 +42,7 @@ class OperatorCounts:
 
     def _operator(self, uid: str, epoch: OperatorEpoch, head: Manifest) -> Operator:
         watermark = head.watermarks.get(uid)
-        known = watermark is not None and -_NO_TIME < watermark < _NO_TIME
+        has_time = watermark is not None and -_NO_TIME < watermark < _NO_TIME
         return Operator(
             uid=uid,
             parallelism=epoch.parallelism,
@@ -52,7 +52,7 @@ class OperatorCounts:
             records_out=sum(ack.records_out for ack in epoch.acks),
             state_rows=sum(one.rows for ack in epoch.acks for one in ack.statistics),
             keys=sum(ack.keys for ack in epoch.acks),
-            watermark_ms=watermark if known else None,
+            watermark_ms=watermark if has_time else None,
         )
 
 

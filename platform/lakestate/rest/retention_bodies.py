@@ -1,4 +1,4 @@
-"""Bodies of retention. Not in Flink; times are in ms, and empty rules keep the newest checkpoint alone."""
+"""Bodies of retention. Not in Flink; times are in ms, and empty rules keep only the newest checkpoint."""
 
 from typing import Annotated, Literal
 
@@ -7,13 +7,13 @@ import msgspec
 from lakestate.rest.bodies import FailureCause, QueueStatus
 
 LISTED = 1_000
-"""So many files are named in an answer; their number and bytes are those of all."""
+"""Maximum number of files that an answer names; the counts and bytes in it cover all files."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Rules(msgspec.Struct, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Which are kept: all that any rule wants. As `Keep` of the library."""
+    """Which ones are kept: those that at least one rule keeps. As `Keep` of the library."""
 
     last: Count = 1
     for_ms: Count = 0
@@ -23,7 +23,10 @@ class Rules(msgspec.Struct, kw_only=True, rename="kebab", forbid_unknown_fields=
 
 
 class RetentionTrigger(msgspec.Struct, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Asks for retention. Without `savepoints` all of them stay; with it, those that people took, and those pinned."""
+    """Requests retention. Without `savepoints` all savepoints are kept.
+
+    With `savepoints`, its rules apply to savepoints of policies; those of users and those with pinned labels are kept.
+    """
 
     checkpoints: Rules
     savepoints: Rules | None = None
@@ -35,7 +38,7 @@ class RetentionTrigger(msgspec.Struct, kw_only=True, rename="kebab", forbid_unkn
 
 
 class RemovalInfo(msgspec.Struct, kw_only=True):
-    """A file that goes, its path below the job's root."""
+    """A file that is to be deleted, with its path below the job's root."""
 
     path: str
     bytes: int
@@ -44,12 +47,12 @@ class RemovalInfo(msgspec.Struct, kw_only=True):
 
 
 class RetentionSummary(msgspec.Struct, kw_only=True, rename="kebab"):
-    """What was found, and what was done; nothing is done in a dry run.
+    """What retention found, and what it did; a dry run does nothing.
 
-    `oldest_epoch` is the generation and the number of the epoch from which on every epoch stays, null if all do.
+    `oldest_epoch` is the generation and the number of the epoch from which on every epoch is kept, null if all are.
     `waiting` files are condemned; a call after their grace time deletes them. Canonical savepoints among `savepoints`
-    are `disposed` of at once, unless they are `in_use`; so are the `abandoned` folders that dead writers of savepoints
-    left elsewhere. `unlisted` savepoints are complete and have no row; they stay.
+    are `disposed` of at once, unless they are `in_use`. The `abandoned` folders, which dead writers of savepoints left
+    elsewhere, are deleted at once too. `unlisted` savepoints are complete but have no row; they are kept.
     """
 
     dry_run: bool
@@ -70,14 +73,14 @@ class RetentionSummary(msgspec.Struct, kw_only=True, rename="kebab"):
 
 
 class RetentionInfo(msgspec.Struct, kw_only=True, rename="kebab", omit_defaults=True):
-    """How retention ended: what it did, or why it did not."""
+    """The result of retention: what it did, or the failure."""
 
     summary: RetentionSummary | None = None
     failure_cause: FailureCause | None = None
 
 
 class RetentionResult(msgspec.Struct, kw_only=True):
-    """Retention under way, or its end."""
+    """The status of retention, and its result once it has ended."""
 
     status: QueueStatus
     operation: RetentionInfo | None

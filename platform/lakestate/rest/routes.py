@@ -1,4 +1,4 @@
-"""The route table: what the server answers, and what its OpenAPI document and `docs/rest.md` say."""
+"""The route table: it defines the routes of the server, of its OpenAPI document and of `docs/rest.md`."""
 
 from typing import Literal, NamedTuple
 
@@ -12,7 +12,7 @@ from lakestate.rest.metrics import metrics
 
 
 class Route(NamedTuple):
-    """One route. The first sentence of the handler's docstring says what it is for."""
+    """One route. The first line of the handler's docstring is its summary."""
 
     method: Literal["GET", "POST", "PATCH"]
     path: str
@@ -25,7 +25,7 @@ class Route(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What it is for."""
+        """What the route is for."""
         return (self.handler.__doc__ or "").strip().partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""The server on a thread of the process that runs the job."""
+"""Runs the REST server on a thread of the process that runs the job."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ from state_engine.errors import LakestateError
 
 LOOPBACK = "127.0.0.1"
 DELIVERY_S = 5.0
-"""How long an end that nobody has asked for is kept ready after the job's; Flink's client asks every 2 s at least."""
+"""How long an unread result stays available after the job's end; Flink's client asks at least every 2 s."""
 _POLL_S = 0.02
 _START_S = 30.0
 
@@ -33,7 +33,7 @@ class RestServer:
 
     Args:
         url: Where it listens.
-        operations: What was asked for.
+        operations: The operations that clients requested.
     """
 
     def __init__(self, url: str, operations: Operations) -> None:
@@ -42,15 +42,15 @@ class RestServer:
 
     @property
     def ends(self) -> list[Ended]:
-        """How the operations ended that were asked for; those of the last minutes."""
+        """The results of the operations that ended in the last minutes."""
         return self._operations.registry.ends()
 
     def deliver(self, stop: threading.Event, within_s: float = DELIVERY_S) -> None:
-        """Waits until operations have ended and their ends have been asked for.
+        """Waits until operations have ended and clients have read their results.
 
         Args:
-            stop: Set by whoever does not want to wait.
-            within_s: How long ends are kept ready once nothing is under way.
+            stop: Once set, the wait ends.
+            within_s: How long to wait for clients once no operation is under way.
         """
         registry = self._operations.registry
         while registry.running and not stop.wait(_POLL_S):
@@ -67,13 +67,13 @@ def serve(
     """Serves some jobs of this process until the block ends.
 
     Args:
-        jobs: What the server answers for.
-        host: Address to listen on; other than a loopback one only with a token.
+        jobs: The jobs to serve.
+        host: Address to listen on; without a token only a loopback address.
         port: Port to listen on; 0 for a free one.
-        token: What requests must bear.
+        token: The token that requests must carry; null for none.
 
     Raises:
-        UnsafeAddressError: The server would be open to everybody.
+        UnsafeAddressError: The server would be open to anyone.
         ServerNotStartedError: It cannot listen there.
     """
     guard, now_ms = Guard(host, token), SystemClock().now_ms

@@ -1,4 +1,4 @@
-"""Asynchronous operations by their trigger ids, as Flink's `AbstractAsynchronousOperationHandlers` keeps them. Pure."""
+"""Registers asynchronous operations by trigger id, as Flink's `AbstractAsynchronousOperationHandlers` does. Pure."""
 
 import threading
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from state_engine.errors import LakestateError
 Kind = Literal["savepoint", "checkpoint", "savepoint-disposal", "rescaling", "key-groups", "retention"]
 
 KEPT_MS = 300_000
-"""How long the end of an operation can be asked for; Flink's `rest.async.store-duration`."""
+"""How long the result of an operation is available; Flink's `rest.async.store-duration`."""
 MAX_RUNNING = 100
-"""So many operations may be under way."""
+"""Maximum number of operations under way."""
 
 
 class UnknownOperationError(LakestateError):
@@ -23,7 +23,7 @@ class TooManyOperationsError(LakestateError):
 
 
 class Key(NamedTuple):
-    """What an operation is asked for by. `job_id` is empty for one that is of no job."""
+    """The key of an operation. `job_id` is empty for an operation that belongs to no job."""
 
     kind: Kind
     job_id: str
@@ -46,7 +46,7 @@ class Ended(NamedTuple):
 
 
 class _Entry:
-    """One operation; an end that nobody has asked for yet is unread."""
+    """One operation; `read` is whether a client has read its result."""
 
     def __init__(self) -> None:
         self.outcome: Outcome | None = None
@@ -55,12 +55,12 @@ class _Entry:
 
 
 class TriggerRegistry:
-    """Begins operations, remembers how they ended, and says so to whoever asks. Safe for threads.
+    """Registers operations, and returns their results once they have ended. Safe for threads.
 
     Args:
-        new_id: Gives new trigger ids of 32 hexadecimal digits.
-        now_ms: The present.
-        kept_ms: How long an end is remembered.
+        new_id: Returns new trigger ids of 32 hexadecimal digits.
+        now_ms: Returns the current time.
+        kept_ms: How long a result is remembered.
         max_running: How many operations may be under way.
     """
 
@@ -106,7 +106,7 @@ class TriggerRegistry:
             return key, True
 
     def end(self, key: Key, outcome: Outcome) -> None:
-        """Takes down how an operation ended."""
+        """Records how an operation ended."""
         with self._lock:
             entry = self._entries[key]
             entry.outcome, entry.ended_ms = outcome, self._now_ms()
@@ -115,7 +115,7 @@ class TriggerRegistry:
         """Returns how an operation ended; null while it is under way.
 
         Raises:
-            UnknownOperationError: There is none of this key.
+            UnknownOperationError: There is none with this key.
         """
         with self._lock:
             self._forget()
@@ -123,29 +123,29 @@ class TriggerRegistry:
             if entry is None:
                 raise UnknownOperationError(
                     f"Operation not found under key: (triggerId={key.trigger_id}, jobId={key.job_id}).",
-                    action=f"Ends are remembered for {self._kept_ms // 1000} s; check the ids.",
+                    action=f"Results are remembered for {self._kept_ms // 1000} s; check the ids.",
                 )
             entry.read = entry.read or entry.outcome is not None
             return entry.outcome
 
     @property
     def running(self) -> int:
-        """How many are under way."""
+        """Number of operations under way."""
         with self._lock:
             return self._running()
 
     @property
     def unread(self) -> int:
-        """How many are under way, or ended without anybody having been told."""
+        """Number of operations that are under way, or that have ended with a result that no client has read."""
         with self._lock:
             return sum(not entry.read for entry in self._entries.values())
 
     def ends(self) -> list[Ended]:
-        """Returns what is remembered of those that have ended, oldest first."""
+        """Returns the remembered operations that have ended, oldest first."""
         with self._lock:
             self._forget()
-            found = [(key, entry.ended_ms, entry.outcome) for key, entry in self._entries.items()]
-        return [Ended(key, at_ms, outcome) for key, at_ms, outcome in found if outcome is not None]
+            entries = [(key, entry.ended_ms, entry.outcome) for key, entry in self._entries.items()]
+        return [Ended(key, at_ms, outcome) for key, at_ms, outcome in entries if outcome is not None]
 
     def _running(self) -> int:
         return sum(entry.outcome is None for entry in self._entries.values())

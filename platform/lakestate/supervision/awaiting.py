@@ -1,4 +1,4 @@
-"""The end of a start: the job runs, has ended, or has failed to."""
+"""Waits for the end of a start: the job runs, has ended, or has failed."""
 
 import time
 
@@ -9,14 +9,14 @@ _POLL_S = 0.2
 
 
 def await_start(root: str, job: str) -> Heartbeat:
-    """Waits until a driver that has just been started is no longer starting; returns what is the matter with it then.
+    """Waits until a driver that has just been started is no longer starting; returns its condition then.
 
-    A start that has failed is not repeated by anybody: whoever waits is told.
+    A start that has failed is not repeated automatically, since the caller learns of the failure.
     """
     while (seen := look(root, job)).condition is Condition.STARTING:
         time.sleep(_POLL_S)
     if seen.condition is Condition.FAILED and seen.wanted is not None:
-        give_up(root, job, seen.wanted, "Its start failed, and whoever started it was told.")
+        give_up(root, job, seen.wanted, "Its start failed, and the error was returned to the caller.")
     return seen
 
 

@@ -1,4 +1,4 @@
-"""Whether a driver lives, answers and gets on: its lock, its REST server, the newest sealed epoch."""
+"""Checks whether a driver lives, answers and makes progress: by its lock, its REST server, the newest sealed epoch."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,37 +23,37 @@ Ask = Callable[[Endpoint, str], bytes]
 
 
 class Condition(StrEnum):
-    """What is the matter with a job's driver."""
+    """The condition of a job's driver."""
 
     UNKNOWN = "unknown"
-    """Nobody has started one here."""
+    """No driver was started here under supervision."""
     STARTING = "starting"
-    """It lives, and does not serve the job yet."""
+    """It lives, but does not serve the job yet."""
     RUNNING = "running"
-    """It lives, and answers or gets on."""
+    """It lives, and answers or makes progress."""
     HANGS = "hangs"
-    """It lives, and has neither answered nor sealed an epoch for too long."""
+    """It lives, but has neither answered nor sealed an epoch for too long."""
     FAILED = "failed"
-    """It is gone, and should not be."""
+    """Its process has ended although the job is wanted and has not ended."""
     ENDED = "ended"
-    """The job has ended as somebody asked, or with its input."""
+    """The job has ended as requested, or at the end of its input."""
     STOPPED = "stopped"
-    """It is gone, as is wanted."""
+    """Its process has ended, and the job is not wanted."""
 
 
 class Heartbeat(NamedTuple):
     """A look at a driver.
 
     Attributes:
-        condition: What is the matter with it.
-        wanted: What is wanted of the job; null if nobody has ever said so.
+        condition: Its condition.
+        wanted: What is wanted of the job; null if that was never recorded.
         pid: The living process; null if there is none.
         url: Where it serves the job.
-        state: What it says of the job, in Flink's words; null if it does not answer.
+        state: The state of the job that it reports, in Flink's words; null if it does not answer.
         generation: Of the newest sealed epoch; 0 if there is none.
         epoch: The newest sealed epoch.
-        silent_ms: How long ago it was sealed, or the driver started, whichever was later.
-        last_words: What the newest start said last.
+        silent_ms: Time since that epoch was sealed, or since the driver started, whichever is later.
+        last_words: Last event and last log line of the newest start.
     """
 
     condition: Condition
@@ -82,10 +82,10 @@ def look(
         job: Name of the job.
         hangs_after: How long a living driver may neither answer nor seal an epoch.
         clock: Processing time.
-        ask: How its server is asked.
+        ask: Sends a request to its server.
 
     Raises:
-        NoControlFolderError: Nothing says where control files are.
+        NoControlFolderError: The root is an object store, and no folder for control files is set.
         LakestateError: The job's log, or what is wanted of it, cannot be read.
     """
     root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
@@ -94,12 +94,12 @@ def look(
     endpoint = process.endpoint if process is not None else None
     head = open_job(root, job).newest()
     now_ms = (clock or SystemClock()).now_ms()
-    began = wanted.attempts[-1].started_at if wanted is not None and wanted.attempts else 0
-    silent_ms = max(0, now_ms - max(began, head.manifest.processing_time if head is not None else 0))
+    started_at = wanted.attempts[-1].started_at if wanted is not None and wanted.attempts else 0
+    silent_ms = max(0, now_ms - max(started_at, head.manifest.processing_time if head is not None else 0))
     words = last_words(folder)
     state = _state(endpoint, job, ask) if endpoint is not None else None
     if process is not None:
-        # Only a driver answers. A program without a server may wait for input for ever.
+        # Only drivers have a server. A program without one may wait for input for ever, so it never hangs.
         is_silent = state is None and silent_ms > hangs_after / timedelta(milliseconds=1)
         living = Condition.STARTING if process.is_silent else Condition.RUNNING
         condition = Condition.HANGS if is_silent and process.is_driver else living
@@ -119,9 +119,9 @@ def look(
 
 
 def failure_of(root: str, job: str) -> str | None:
-    """Returns why the newest driver of a job is gone that should not be; None if that is not so. Nobody is asked.
+    """Returns why the newest driver of a job has failed; None if it has not. No request is sent.
 
-    A failure that somebody has noted (`note_failure`) is what was noted.
+    If the failure was recorded (`note_failure`), the recorded cause is returned.
     """
     try:
         folder = driver_folder(absolute_root(root), job)

@@ -1,7 +1,7 @@
 """The log of a driver, `driver/driver.log`, and its last words, `driver/events`.
 
-Standard error goes to the log: what Spark and the job print. Each start begins a new one; those of the last starts
-are kept. Standard output, which a runner keeps for events, goes to a file that has those of the newest start.
+Standard error goes to the log: what Spark and the job print. Each start begins a new log; the logs of the last starts
+are kept. Standard output, which a runner reserves for events, goes to a file with the events of the newest start.
 """
 
 import os
@@ -21,28 +21,28 @@ _LONGEST_LINE = 500
 
 
 class LastWords(NamedTuple):
-    """What the newest start said last, and the last line of its log."""
+    """The last event of the newest start, and the last line of its log."""
 
     event: AnyEvent | None
     line: str
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended as somebody asked, or because its input did: not its process alone."""
+        """Whether the job has ended, as requested or at the end of its input, and not only its process."""
         return isinstance(self.event, Finished) and not self.event.by_signal
 
     @property
     def cause(self) -> str:
-        """What is known of the end of a process that has failed."""
+        """The known cause of the end of a process that has failed."""
         match self.event:
             case Failed(error=error, message=message, action=action):
                 remedy = f" What to do: {action}" if action else ""
                 return shorten(plain(f"{error}: {message}{remedy}"), LONGEST_REPORT)
             case Finished():
-                return "Its process was told to end by a signal."
+                return "A signal told its process to end."
             case Started():
-                return "Its process ended without a word, as one that was killed."
-        return f"Its process ended before the job ran: {self.line or 'it said nothing.'}"
+                return "Its process ended without an event, as if it was killed."
+        return f"Its process ended before the job ran: {self.line or 'its log is empty.'}"
 
 
 def log_path(folder: Path) -> Path:
@@ -51,7 +51,7 @@ def log_path(folder: Path) -> Path:
 
 
 def begin_log(folder: Path) -> BinaryIO:
-    """Returns a new log, opened to be appended to; earlier ones get the numbers 1, 2, and so on."""
+    """Returns a new log, opened for appending; earlier logs get the numbers 1, 2, and so on."""
     path = log_path(folder)
     for number in range(_KEPT - 1, 0, -1):
         older = path.with_name(f"{_LOG}.{number - 1}") if number > 1 else path
@@ -68,7 +68,7 @@ def begin_events(folder: Path) -> BinaryIO:
 def trim_log(folder: Path, limit: int = _LIMIT) -> bool:
     """Moves the contents of a log that has grown beyond a limit into `driver.log.1`; returns whether it did.
 
-    The process goes on writing to the same file, from its new beginning. What it writes in between may be lost.
+    The process goes on writing to the same file, which is then empty. What it writes during the move may be lost.
     """
     path = log_path(folder)
     try:
@@ -82,14 +82,14 @@ def trim_log(folder: Path, limit: int = _LIMIT) -> bool:
 
 
 def last_words(folder: Path) -> LastWords:
-    """Returns what the newest start said last."""
+    """Returns the last event and the last log line of the newest start."""
     events = [event for line in _tail(folder / _EVENTS) if (event := decode_event(line)) is not None]
     lines = [text for line in _tail(log_path(folder)) if (text := line.decode(errors="replace").strip())]
     return LastWords(events[-1] if events else None, shorten(plain(lines[-1]), _LONGEST_LINE) if lines else "")
 
 
 def _tail(path: Path) -> list[bytes]:
-    """Returns the last lines of a file, the last one as a whole unless it is longer than 4 MiB."""
+    """Returns the last lines of a file; the last one is complete unless it is longer than 4 MiB."""
     try:
         with path.open("rb") as file:
             size, length = path.stat().st_size, _TAIL

@@ -1,6 +1,6 @@
-"""Where the control files of a driver lie: `<root>/<job>/_control/driver`, or below `LAKESTATE_CONTROL`.
+"""Finds the folder of a driver's control files: `<root>/<job>/_control/driver`, or below `LAKESTATE_CONTROL`.
 
-They are about processes of this machine, so they are on it even if the state is not.
+They describe processes of this machine, so they are stored on it even if the state is not.
 """
 
 from pathlib import Path
@@ -11,11 +11,11 @@ from state_engine.storage.roots import address
 
 
 class NoControlFolderError(LakestateError):
-    """The root is an object store, and nothing says where control files go."""
+    """The root is an object store, and no folder for control files is set."""
 
 
 def driver_folder(root: str, job: str) -> Path:
-    """Returns the folder of the control files of a job's driver; it may not be there yet.
+    """Returns the folder of the control files of a job's driver; it may not exist yet.
 
     Raises:
         NoControlFolderError: The root is an object store, and `LAKESTATE_CONTROL` is not set.
@@ -25,13 +25,13 @@ def driver_folder(root: str, job: str) -> Path:
     if folder is None:
         raise NoControlFolderError(
             f"Job {job!r} keeps its state in an object store, which has no place for the control files of a process.",
-            action=f"Set {CONTROL_FOLDER} to a local folder, for whoever starts, watches and stops the job.",
+            action=f"Set {CONTROL_FOLDER} to a local folder, for all processes that start, watch and stop the job.",
         )
     return folder
 
 
 def absolute_root(root: str) -> str:
-    """Returns a root that means the same in every folder that a driver may be started in."""
+    """Returns a root that does not depend on the working directory, which may be another one for a driver."""
     return address(root).rstrip("/")
 
 

@@ -1,7 +1,7 @@
-"""What is wanted of a job and what became of its starts: `driver/wanted.json`, version 2.
+"""Stores what is wanted of a job, and how its starts ended: `driver/wanted.json`, version 2.
 
-Control data, not state: without it a job has lost nothing, and nobody restarts it. It is small, written whole and
-renamed into place, durably, by one writer at a time.
+It is control data, not state: a job loses nothing without it, but is not restarted. The file is small. One writer at a
+time writes it as a whole, durably, and renames it into place.
 """
 
 import contextlib
@@ -23,29 +23,29 @@ VERSION = 2
 _FILE, _MUTEX = "wanted.json", "wanted.lock"
 _LONGEST_CAUSE = 3_000
 _KEPT = 500
-"""So many of the newest attempts are kept."""
+"""How many of the newest attempts are kept."""
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver is started with; a restart starts the same. The environment, which may hold secrets, is not kept.
+    """How a driver is started; a restart uses the same request. The environment, which may hold secrets, is not stored.
 
     Attributes:
         options: For the job's factory.
-        parallelism: Subtasks of every operator; that of the job by default.
+        parallelism: Subtasks of every operator; by default that of the job.
         cores: Task slots of the local Spark session.
-        restore: What to begin a new generation from. It is done once: a restart behind it goes on from there.
-        uid_mapping: Of the restore: uids that operators had there to those that they have.
-        max_parallelism: Of the restore: how many key groups all keys are sorted into anew.
-        allow_non_restored_state: Of the restore: leave the state of operators that the job no longer has.
-        resume_state: Operators that are back and go on with their old state.
-        discard_state: Operators that are back and begin without state.
-        adopt_sinks: Keep rows of sinks that the state root does not know of; a restart does not do it again.
-        allow_changed_sources: Numbers of sources that may differ from what they were; not those of a restart.
-        strict: Refuse if there is state that the code does not read.
-        available_now: End when the input that is there is read.
+        restore: What a new generation starts from. This happens once: a later restart goes on from the new epochs.
+        uid_mapping: For the restore: former uids of operators to their current ones.
+        max_parallelism: For the restore: new number of key groups for all keys.
+        allow_non_restored_state: For the restore: skip the state of operators that the job no longer has.
+        resume_state: Operators that were removed and added again, and go on with their old state.
+        discard_state: Operators that were removed and added again, and start without state.
+        adopt_sinks: Keep rows in sinks that the state root does not know about; only for this start, not a restart.
+        allow_changed_sources: Numbers of sources that may have changed; only for this start, not a restart.
+        strict: Fail if there is state that the code does not read.
+        available_now: Stop after reading the input that is available now.
         rest_address: Where the job's REST server listens.
         rest_port: Its port.
-        directory: Folder to start in, which relative paths among the options are seen from; the starter's by default.
+        directory: Working directory, for relative paths in options; by default that of the process that starts it.
     """
 
     options: dict[str, str] = {}
@@ -66,11 +66,11 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = ""
 
     def placed(self) -> "StartRequest":
-        """Returns the request with a folder to start in: that of this process, unless it has one."""
+        """Returns the request with a working directory: that of this process, unless the request has one."""
         return msgspec.structs.replace(self, directory=self.directory or str(Path.cwd()))
 
     def restored(self) -> "StartRequest":
-        """Returns the request of a restart once the restore is done: behind it lies what came since."""
+        """Returns the request for a restart after the restore is done: the job goes on from the epochs since then."""
         return msgspec.structs.replace(
             self,
             restore=None,
@@ -85,7 +85,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a driver. `ended_at` is when its failure was seen, in ms, and `cause` what is known of it."""
+    """One start of a driver. `ended_at` is when its failure was noticed, in ms, and `cause` its known cause."""
 
     started_at: int
     ended_at: int | None = None
@@ -93,16 +93,16 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of a job.
+    """What is wanted of a job: whether it shall run, with which request, and how its starts ended.
 
     Attributes:
         version: Of this format.
         state: Whether the job shall run.
-        since: When somebody last said so, in ms.
-        request: What its driver is started with.
-        generation: The newest one of the job when it was asked for; 0 if there was none.
-        attempts: Starts since then, oldest first. The first one was asked for, the others are restarts.
-        gave_up: Why there are no more restarts; empty if there may be.
+        since: When that was last requested, in ms.
+        request: How its driver is started.
+        generation: The newest one of the job at the time of the request, if it has a restore; 0 if there was none.
+        attempts: Starts since then, oldest first. The first one was requested, the others are restarts.
+        gave_up: Why there are no more restarts; empty if there may be more.
         checksum: SHA-256 of the document without it, as compact JSON. Version 1 had none.
     """
 
@@ -116,45 +116,45 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     checksum: str = ""
 
     def sealed(self) -> "Wanted":
-        """Returns it with its checksum."""
+        """Returns a copy with its checksum."""
         plain = msgspec.structs.replace(self, checksum="")
         return msgspec.structs.replace(self, checksum=f"sha256:{sha256(encode_plain(plain)).hexdigest()}")
 
     @property
     def restarts(self) -> int:
-        """How many starts were made because one before had failed."""
+        """Number of starts that followed a failed one."""
         return max(0, len(self.attempts) - 1)
 
     def stopped(self, now_ms: int) -> "Wanted":
-        """Returns the same job, which shall not run any more."""
+        """Returns a copy for a job that shall not run any more."""
         return msgspec.structs.replace(self, state="stopped", since=now_ms)
 
     def running(self) -> "Wanted":
-        """Returns the same job, which shall run after all."""
+        """Returns a copy for a job that shall run after all."""
         return msgspec.structs.replace(self, state="running")
 
     def with_start(self, now_ms: int) -> "Wanted":
-        """Returns it with one attempt more."""
+        """Returns a copy with one more attempt."""
         attempts = (*self.attempts[1 - _KEPT :], Attempt(started_at=now_ms))
         return msgspec.structs.replace(self, attempts=attempts, gave_up="")
 
     def with_end(self, cause: str, now_ms: int) -> "Wanted":
-        """Returns it with the end of the newest attempt, unless that is known already; a long cause is cut."""
+        """Returns a copy with the end of the newest attempt, unless that is known already; a long cause is cut."""
         if not self.attempts or self.attempts[-1].ended_at is not None:
             return self
         ended = msgspec.structs.replace(self.attempts[-1], ended_at=now_ms, cause=shorten(cause, _LONGEST_CAUSE))
         return msgspec.structs.replace(self, attempts=(*self.attempts[:-1], ended))
 
     def with_surrender(self, reason: str) -> "Wanted":
-        """Returns it with the reason for which nobody restarts it."""
+        """Returns a copy with the reason why the job is not restarted any more."""
         return msgspec.structs.replace(self, gave_up=reason)
 
 
 class WantedFile:
-    """The document of one job.
+    """The file with what is wanted of one job.
 
     Args:
-        folder: That of the job's driver.
+        folder: Folder of the control files of the job's driver.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -162,11 +162,11 @@ class WantedFile:
         self._path = folder / _FILE
 
     def read(self) -> Wanted | None:
-        """Returns what is wanted; null if nobody has ever said so.
+        """Returns what is wanted; null if that was never recorded.
 
         Raises:
-            UnsupportedVersionError: A later release has written it.
-            CorruptionError: It cannot be read.
+            UnsupportedVersionError: A later release has written the file.
+            CorruptionError: The file cannot be read.
         """
         try:
             data = self._path.read_bytes()
@@ -180,7 +180,7 @@ class WantedFile:
             raise self._damaged(str(error)) from error
         raise UnsupportedVersionError(
             f"{self._path} has version {version}; this release reads version {VERSION}.",
-            action="Use the release that has written it, or a later one.",
+            action="Use the release that wrote it, or a later one.",
         )
 
     def _checked(self, wanted: Wanted) -> Wanted:
@@ -191,24 +191,24 @@ class WantedFile:
     def _damaged(self, why: str) -> CorruptionError:
         return CorruptionError(
             f"{self._path} cannot be read: {why}.",
-            action="Remove it, which loses no state, and say again what is wanted: `lakestate start`.",
+            action="Remove it, which loses no state. If the job is to be supervised, use `lakestate start` again.",
         )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Wanted | None]:
-        """Gives what is wanted, and keeps other writers out until the block ends."""
+        """Yields what is wanted, and keeps other writers out until the block ends."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / _MUTEX).open("ab") as mutex:
             fcntl.flock(mutex.fileno(), fcntl.LOCK_EX)
             yield self.read()
 
     def write(self, wanted: Wanted) -> None:
-        """Replaces the document; only within `locked`. Options may hold what others need not see."""
+        """Replaces the file; only within `locked`. Only its owner may read it, since options may be confidential."""
         durable.replace(str(self._path), msgspec.json.format(encode_plain(wanted.sealed())) + b"\n", 0o600)
 
 
 def wanted_of(root: str, job: str) -> Wanted | None:
-    """Returns what is wanted of a job; null if nobody of this machine has ever said so."""
+    """Returns what is wanted of a job; null if that was never recorded on this machine."""
     try:
         return WantedFile(driver_folder(absolute_root(root), job)).read()
     except NoControlFolderError:

@@ -1,4 +1,4 @@
-"""Another request for a job that runs: its driver ends, and one takes its place that was started otherwise."""
+"""Replaces the driver of a running job by one with another start request."""
 
 from contextlib import suppress
 
@@ -23,20 +23,20 @@ def replace_driver(
 ) -> None:
     """Ends the driver of a supervised job in order, and starts it with another request.
 
-    What is wanted is said first. Whoever asks may die at any time: the health sensor then starts the job as it is
-    wanted, from its newest sealed epoch or by the restore of the request.
+    The new request is recorded first. So the caller may die at any time: the health sensor then starts the job with the
+    new request, from its newest sealed epoch or by the restore of the request.
 
     Args:
         root: Of the storage.
         job: Name of the job.
-        request: What it is started with from now on.
+        request: How it is started from now on.
         clock: Processing time.
         patience_s: How long the driver may take to end.
-        command: What is run.
+        command: Returns the command line of the driver.
 
     Raises:
-        DriverNotEndedError: The driver does not end; what was wanted before is wanted again.
-        DriverStartError: There is no process.
+        DriverNotEndedError: The driver does not end; the former request is recorded again.
+        DriverStartError: The process cannot be started.
     """
     root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
     now_ms, generation = (clock or SystemClock()).now_ms(), newest_generation(root, job)

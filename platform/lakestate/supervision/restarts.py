@@ -1,6 +1,6 @@
-"""Starts drivers that have failed again, as they were started, and keeps what is known of their failures.
+"""Restarts drivers that have failed, with the same request, and records their failures.
 
-Whether and when is somebody else's decision (`lakestate.policies.restart`).
+`lakestate.policies.restart` decides whether and when.
 """
 
 import msgspec
@@ -16,20 +16,21 @@ from state_engine.storage.job_lock import taken
 def restart_driver(
     root: str, job: str, seen: Wanted, *, clock: Clock | None = None, command: Command = driver_command
 ) -> StartedDriver | None:
-    """Starts a driver that has failed; returns null if that is not wanted any more.
+    """Restarts a driver that has failed; returns null if that is not wanted any more.
 
-    It goes on from the newest sealed epoch. If it was to restore something, and died before that was done, it does.
+    It goes on from the newest sealed epoch. If it was to restore something, and died before that was done, it restores
+    it now.
 
     Args:
         root: Of the storage.
         job: Name of the job.
-        seen: What was wanted when the restart was decided. If somebody has said or done anything since, nothing is
-            started.
+        seen: What was wanted when the restart was decided. If that has changed since, or another process holds the job,
+            nothing is started.
         clock: Processing time.
-        command: What is run.
+        command: Returns the command line of the driver.
 
     Raises:
-        DriverStartError: There is no process.
+        DriverStartError: The process cannot be started.
     """
     root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
     with taken(folder) as lock:
@@ -41,7 +42,7 @@ def restart_driver(
                 return None
             wanted = wanted.with_start((clock or SystemClock()).now_ms())
             file.write(wanted)
-        # What a person says once, at one moment, is not said again.
+        # These confirmations were given for one start only, so a restart does not repeat them.
         request = msgspec.structs.replace(wanted.request, adopt_sinks=False, allow_changed_sources=())
         if request.restore and newest_generation(root, job) > wanted.generation:
             request = request.restored()
@@ -49,15 +50,15 @@ def restart_driver(
 
 
 def note_failure(root: str, job: str, seen: Wanted, cause: str, *, clock: Clock | None = None) -> Wanted | None:
-    """Keeps that the newest start has failed, once; returns what is wanted then, null if somebody has said otherwise.
+    """Records once that the newest start has failed; returns what is wanted then, null if that has changed meanwhile.
 
-    The time of a failure is when it was first noted: a delay is counted from there.
+    The time of a failure is when it was first recorded; a delay counts from there.
     """
     return _change(root, job, seen, seen.with_end(cause, (clock or SystemClock()).now_ms()))
 
 
 def give_up(root: str, job: str, seen: Wanted, reason: str) -> Wanted | None:
-    """Keeps why nobody restarts the job until somebody starts it; returns null if somebody has said otherwise."""
+    """Records why the job is not restarted until a user starts it; returns null if what is wanted has changed."""
     return _change(root, job, seen, seen.with_surrender(reason))
 
 

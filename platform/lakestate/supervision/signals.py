@@ -1,4 +1,4 @@
-"""Signals to the process that holds a lock, and to nobody else."""
+"""Sends signals to the process that holds a lock, and to no other process."""
 
 import contextlib
 import os
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 def signal_holder(find: Callable[[], int | None], number: int, *, group: bool = False) -> bool:
     """Sends a signal to the process that holds a lock; returns false if there is none (any more).
 
-    Its number could be another's by the time that the signal comes. So we hold on to the process first and look once
-    more: if it holds the lock then, it is the one that we hold. Where the system has no such handle (macOS) there is
-    an instant between the look and the signal.
+    By the time of the signal, its process id could belong to another process. So we open a handle of the process first,
+    then check again: if the process still holds the lock, the handle is that of the right process. Where the system has
+    no such handle (macOS), a short gap remains between the check and the signal.
 
     Args:
-        find: Returns the number of the process that holds the lock.
+        find: Returns the id of the process that holds the lock.
         number: The signal.
-        group: To all processes of its group as well, if it is the first of one; for SIGKILL.
+        group: Signal all processes of its group, if it is the leader of one; for SIGKILL.
     """
     pid = find()
     if pid is None:
@@ -26,7 +26,7 @@ def signal_holder(find: Callable[[], int | None], number: int, *, group: bool = 
             if find() != pid:
                 return False
             if group and os.getpgid(pid) == pid:
-                send(signal.SIGSTOP)  # so that it cannot end, and give up its number, before its group is told
+                send(signal.SIGSTOP)  # so that it cannot end, and free its id, before its group gets the signal
                 if find() != pid:
                     return False
                 os.killpg(pid, number)

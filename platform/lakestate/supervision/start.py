@@ -1,4 +1,4 @@
-"""Starts drivers as a person wants it: in a session of their own, so that they outlive whoever starts them."""
+"""Starts drivers on request, in a session of their own, so that they outlive the process that starts them."""
 
 import os
 import subprocess
@@ -27,14 +27,14 @@ class DriverStartError(LakestateError):
 
 
 class StartedDriver(NamedTuple):
-    """A driver that has just been started; its JVM takes some seconds more."""
+    """A driver that has just been started; its JVM needs some more seconds."""
 
     pid: int
     restarts: int
 
 
 def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool = False) -> list[str]:
-    """Returns the command line of a runner that tells of its start and its end, and of its `epochs` if wanted."""
+    """Returns the command line of a runner that reports its start and its end, and with `epochs` each epoch too."""
     return runner_command(
         job,
         root,
@@ -60,20 +60,20 @@ def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool =
 def start_driver(
     root: str, job: str, request: StartRequest, *, clock: Clock | None = None, command: Command = driver_command
 ) -> StartedDriver:
-    """Starts the driver of a registered job, and keeps that it is wanted; returns at once.
+    """Starts the driver of a registered job, and records that the job is wanted; returns at once.
 
     Args:
         root: Of the storage.
         job: Name of the registered job.
-        request: What it is started with, now and after failures.
+        request: How it is started, now and after failures.
         clock: Processing time.
-        command: What is run.
+        command: Returns the command line of the driver.
 
     Raises:
         JobDefinitionError: No job of this name is registered.
-        JobAlreadyRunningError: A process of this machine holds the job, or is just starting to.
-        NoControlFolderError: Nothing says where control files go.
-        DriverStartError: There is no process.
+        JobAlreadyRunningError: A process of this machine holds the job, or is just being started.
+        NoControlFolderError: The root is an object store, and no folder for control files is set.
+        DriverStartError: The process cannot be started.
     """
     find_job(job)
     now_ms = (clock or SystemClock()).now_ms()
@@ -98,10 +98,10 @@ def newest_generation(root: str, job: str) -> int:
 
 
 def launch(folder: Path, command: list[str], directory: str, lock: int) -> int:
-    """Starts the process that inherits the lock; returns its number.
+    """Starts the process that inherits the lock; returns its process id.
 
     Raises:
-        DriverStartError: There is no process.
+        DriverStartError: The process cannot be started.
     """
     with begin_log(folder) as log, begin_events(folder) as events:
         try:
@@ -119,10 +119,10 @@ def launch(folder: Path, command: list[str], directory: str, lock: int) -> int:
             log.write(f"{error}\n".encode(errors="backslashreplace"))
             raise DriverStartError(
                 f"No process could be started in {directory}: {error}.",
-                action="Look whether the folder and the interpreter are there, and whether more processes may be.",
+                action="Check that folder and interpreter exist, and that the limit of processes is not reached.",
             ) from error
     name_holder(lock, process.pid)
-    # Somebody has to take note of its end, or it stays in the table of processes as long as we live.
+    # A thread waits for its end; otherwise it would stay a zombie process as long as this process lives.
     threading.Thread(target=process.wait, name=f"end-of-{process.pid}", daemon=True).start()
     return process.pid
 

@@ -1,4 +1,4 @@
-"""Ends drivers as a person wants it. That it is wanted is said first, so that nobody starts the job again meanwhile."""
+"""Stops drivers on request. The request is recorded first, so that nothing restarts the job meanwhile."""
 
 import signal
 import time
@@ -15,21 +15,21 @@ from lakestate.supervision.records import WantedFile
 from lakestate.supervision.signals import signal_holder
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import LakestateError
-from state_engine.savepoint.stop import SavepointRequest
+from state_engine.savepoint.request import SavepointRequest
 
 PATIENCE_S = 60.0
 _POLL_S = 0.1
 
 
 class DriverNotEndedError(LakestateError):
-    """A driver was told to end, and has not."""
+    """A driver was told to end, but has not ended."""
 
 
 @contextmanager
 def wanted_stopped(root: str, job: str, *, clock: Clock | None = None) -> Iterator[bool]:
-    """Keeps that a job shall not run any more; takes that back if the block fails by name and the job goes on.
+    """Records that a job shall not run any more; undoes that if the block fails with a named error and the job goes on.
 
-    Gives whether a supervised job was wanted to run until now. A job that nobody supervises has nothing to be kept.
+    Yields whether a supervised job was wanted to run until now. For a job without supervision nothing is recorded.
     """
     try:
         root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
@@ -40,7 +40,7 @@ def wanted_stopped(root: str, job: str, *, clock: Clock | None = None) -> Iterat
     try:
         yield was_wanted
     except DriverNotEndedError:
-        raise  # it was told, and ends some time: nobody shall start it again then
+        raise  # it was told to end and will end at some time: it must not be restarted then
     except LakestateError:
         if was_wanted and process_of(root, job) is not None:
             file = WantedFile(folder)
@@ -59,20 +59,20 @@ def stop_driver(
     clock: Clock | None = None,
     patience_s: float = PATIENCE_S,
 ) -> str | None:
-    """Stops a job and waits until its driver has let go of it; returns where the savepoint is, if one was wanted.
+    """Stops a job and waits until its driver has released it; returns where the savepoint is, if one was requested.
 
-    Without a savepoint the driver is told by SIGTERM, and ends behind the epoch at hand. What is sealed is kept.
+    Without a savepoint the driver gets SIGTERM, and ends after the current epoch. Sealed epochs are kept.
 
     Args:
         root: Of the storage.
         job: Name of the job.
         savepoint: Take it first; if that fails the job goes on.
-        drain: End the input in front of the savepoint.
+        drain: End the input before the savepoint.
         clock: Processing time.
-        patience_s: How long a driver may take that was told by a signal.
+        patience_s: How long a driver may take to end after the signal.
 
     Raises:
-        JobNotRunningError: No process of this machine runs it. It is not wanted any more all the same.
+        JobNotRunningError: No process of this machine runs it. It is recorded as not wanted all the same.
         OperationFailedError: The savepoint failed; the message says whether the job goes on.
         DriverNotEndedError: It does not end; `kill_driver` ends one that hangs.
     """
@@ -89,18 +89,18 @@ def stop_driver(
 
 
 def kill_driver(root: str, job: str, *, clock: Clock | None = None, patience_s: float = PATIENCE_S) -> None:
-    """Ends a driver and its JVM at once, as one that hangs; what is sealed is kept.
+    """Kills a driver and its JVM at once, such as one that hangs; sealed epochs are kept.
 
     Raises:
         JobNotRunningError: No process of this machine runs it.
-        DriverNotEndedError: It has not ended all the same.
+        DriverNotEndedError: It has not ended nevertheless.
     """
     with wanted_stopped(root, job, clock=clock):
         end_hanging(root, job, patience_s=patience_s)
 
 
 def end_in_order(root: str, job: str, *, patience_s: float = PATIENCE_S) -> None:
-    """Ends a driver behind the epoch at hand, without a word about what is wanted: another one is to take its place.
+    """Ends a driver after the current epoch. What is wanted does not change, since another driver is to replace it.
 
     Raises:
         JobNotRunningError: No process of this machine runs it.
@@ -110,14 +110,14 @@ def end_in_order(root: str, job: str, *, patience_s: float = PATIENCE_S) -> None
 
 
 def end_hanging(root: str, job: str, *, patience_s: float = PATIENCE_S) -> None:
-    """Ends a driver and its JVM at once, without a word about what is wanted: another one may take its place."""
+    """Kills a driver and its JVM at once. What is wanted does not change, since another driver may replace it."""
     _signal(root, job, signal.SIGKILL, patience_s)
 
 
 def await_endpoint(root: str, job: str, patience_s: float = PATIENCE_S) -> None:
-    """Waits until a driver that is being started serves its job, or is gone."""
+    """Waits until a driver that is being started serves its job, or has ended."""
     until = time.monotonic() + patience_s
-    while (found := process_of(root, job)) is not None and found.is_silent and time.monotonic() < until:
+    while (process := process_of(root, job)) is not None and process.is_silent and time.monotonic() < until:
         time.sleep(_POLL_S)
 
 
@@ -134,26 +134,26 @@ def _say_stopped(folder: Path, clock: Clock) -> bool:
 
 def _signal(root: str, job: str, number: signal.Signals, patience_s: float) -> None:
     """Signals the process that holds a job, and waits for its end."""
-    driver_folder(root, job)  # where nobody could be found, say so
+    driver_folder(root, job)  # raises an error if the root has no control files, by which a process could be found
     until = time.monotonic() + patience_s
 
     def find() -> int | None:
-        found = process_of(root, job)
-        return found.pid if found is not None else None
+        process = process_of(root, job)
+        return process.pid if process is not None else None
 
-    while (found := process_of(root, job)) is not None and found.pid is None and time.monotonic() < until:
+    while (process := process_of(root, job)) is not None and process.pid is None and time.monotonic() < until:
         time.sleep(_POLL_S)  # it is just being started
-    told = signal_holder(find, number, group=number is signal.SIGKILL)
-    if not told and process_of(root, job) is None:
+    was_sent = signal_holder(find, number, group=number is signal.SIGKILL)
+    if not was_sent and process_of(root, job) is None:
         raise JobNotRunningError(
             f"No process of this machine runs job {job!r} under {root}.",
-            action="Check root and name (`lakestate list`). It will not be started again until somebody says so.",
+            action="Check root and name (`lakestate list`). The job is not restarted until a user starts it.",
         )
-    while (left := process_of(root, job)) is not None:
+    while (remaining := process_of(root, job)) is not None:
         if time.monotonic() > until:
             raise DriverNotEndedError(
-                f"{left} was sent {number.name} and still holds job {job!r} after {patience_s:.0f} s.",
-                action="Wait, or end it with `lakestate stop --kill`: what is sealed is kept.",
+                f"{remaining} was sent {number.name} and still holds job {job!r} after {patience_s:.0f} s.",
+                action="Wait, or end it with `lakestate stop --kill`. Sealed epochs are kept.",
             )
         time.sleep(_POLL_S)
 

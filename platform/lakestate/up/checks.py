@@ -1,4 +1,4 @@
-"""What has to be there before anything is started: each lack is an error that says what to do."""
+"""Checks what `lakestate up` needs before it starts anything: each error says what to do."""
 
 import importlib.util
 import os
@@ -23,8 +23,8 @@ def check_machine(folder: Path) -> None:
 
     Raises:
         MissingPackageError: The flights are not installed.
-        MissingJavaError: No Java runs.
-        DiskFullError: There is less than 2 GiB of room.
+        MissingJavaError: There is no Java that runs.
+        DiskFullError: The disk has less than 2 GiB free.
     """
     check_packages()
     check_java()
@@ -38,7 +38,7 @@ def check_packages() -> None:
 
 
 def check_java() -> None:
-    """Checks that the java that Spark will start does run."""
+    """Checks that the Java that Spark would start runs."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if command is None:
@@ -50,31 +50,31 @@ def check_java() -> None:
 
 
 def check_room(folder: Path) -> None:
-    """Checks that the disk of a folder, which may not be there yet, has room for some days."""
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    free = shutil.disk_usage(there).free
+    """Checks that the disk of a folder, which may not exist yet, has room for some days."""
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(existing).free
     if free < _ROOM:
         raise DiskFullError(
-            f"{there} has {free / 2**30:.1f} GiB of room; 2 GiB are wanted.",
-            action="Free some, or name a folder on another disk with --dir.",
+            f"{existing} has {free / 2**30:.1f} GiB of free space; 2 GiB are needed.",
+            action="Free some space, or name a folder on another disk with --dir.",
         )
 
 
 def choose_port(asked: int | None, before: int | None = None) -> int:
-    """Returns a port of the loopback that nobody listens on.
+    """Returns a free port of the loopback address.
 
     Args:
-        asked: The one that it has to be; any by default.
-        before: The one that it was, which is taken again if it is free.
+        asked: The required port; by default any free one.
+        before: The former port, which is used again if it is free.
 
     Raises:
-        PortInUseError: The port that it has to be is not free.
+        PortInUseError: The required port is not free.
     """
     if asked is not None:
         if not _is_free(asked):
             raise PortInUseError(
-                f"Somebody listens on port {asked} of {LOOPBACK} already.",
-                action="Name another one with --port, or leave it out: a free one is taken then.",
+                f"Another process already listens on port {asked} of {LOOPBACK}.",
+                action="Name another port with --port, or omit it to get a free one.",
             )
         return asked
     for port in (before, USUAL_PORT):
@@ -87,7 +87,7 @@ def choose_port(asked: int | None, before: int | None = None) -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that were closed just now do no harm
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # recently closed connections do not block the port
         try:
             one.bind((LOOPBACK, port))
         except OSError:

@@ -85,7 +85,7 @@ def down(dir: Folder = Path(".lakestate/up")) -> None:
 
 def _brought_up(record: "Record | None", layout: "Layout") -> "Record":
     if record is None:
-        typer.echo(f"Nothing was brought up in {layout.folder}.", err=True)
+        typer.echo(f"`lakestate up` was never run in {layout.folder}.", err=True)
         raise typer.Exit(ExitCode.WRONG_USE)
     return record
 
@@ -98,7 +98,7 @@ def _bring_up(
     port: int | None,
     every: float | None,
 ) -> "Record":
-    """Starts the processes that do not run and waits for them; stops them again if one does not come up."""
+    """Starts the processes that do not run and waits for them; stops them again if one does not become ready."""
     from lakestate.up.checks import check_machine, choose_port
     from lakestate.up.record import Record, write_record
     from lakestate.up.view import ProgressView
@@ -146,10 +146,10 @@ def _tell(console: Console, look: "Look", record: "Record", *, as_json: bool) ->
 
 
 def _stay(console: Console, course: "Course") -> None:
-    """Waits for Ctrl-C or SIGTERM, and says what ends meanwhile."""
+    """Waits for Ctrl-C or SIGTERM, and reports processes that end or start meanwhile."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    console.print(Text("\nCtrl-C ends it all."))
+    console.print(Text("\nCtrl-C ends everything."))
     living = set(course.look().living)
     try:
         while not stop.wait(_LOOK_S):

@@ -1,7 +1,7 @@
-"""The order in which everything begins and ends.
+"""Starts and ends everything in the right order.
 
-Dagster is ended first, since it starts streams again that have failed, and the streams behind the epoch at hand. What
-has crashed in between is no obstacle: whatever lives is ended, and whatever does not is started.
+Dagster ends first, since it restarts streams that have failed. Then the streams end after their current epoch. A
+process that has crashed in between is no problem: `end` ends what lives, and `begin` starts what does not.
 """
 
 import sys
@@ -24,14 +24,14 @@ _POLL_S = 0.5
 
 
 class Observer(Protocol):
-    """Who is told how it goes."""
+    """Shows the progress."""
 
     def progress(self, name: str, text: str, *, done: bool = False) -> None:
-        """Takes how far one thing is, again and again."""
+        """Shows the progress of one stream or process; called repeatedly."""
 
 
 class ProcessState(NamedTuple):
-    """A process that is no stream."""
+    """The state of a process that is not a stream."""
 
     pid: int | None
     is_alive: bool
@@ -40,14 +40,14 @@ class ProcessState(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Everything that there is, by name."""
+    """The state of all streams and processes, by name."""
 
     streams: dict[str, StreamState]
     processes: dict[str, ProcessState]
 
     @property
     def living(self) -> list[str]:
-        """Names of what lives."""
+        """Names of the streams and processes that live."""
         streams = [name for name, state in self.streams.items() if state.condition in LIVING]
         return [*streams, *(name for name, state in self.processes.items() if state.is_alive)]
 
@@ -57,7 +57,7 @@ class Look(NamedTuple):
         return [name for name, state in self.streams.items() if state.condition is Condition.STARTING]
 
     def of(self, names: Sequence[str]) -> "Look":
-        """Returns these alone."""
+        """Returns a look with only these names."""
         return Look(
             {name: state for name, state in self.streams.items() if name in names},
             {name: state for name, state in self.processes.items() if name in names},
@@ -65,13 +65,13 @@ class Look(NamedTuple):
 
 
 class Course:
-    """Begins and ends everything below a folder.
+    """Starts and ends everything below a folder.
 
     Args:
         layout: Of the folder.
         streams: The streams.
-        dagster: Gives the command lines of Dagster's processes, for a port.
-        groups: Gives the asset groups that an address shows.
+        dagster: Returns the command lines of Dagster's processes for a port.
+        groups: Returns the asset groups that an address shows.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Course:
         self._processes = {name: BackgroundProcess(layout.processes, name) for name in (FEEDER, *self._dagster(0))}
 
     def look(self) -> Look:
-        """Returns what there is; changes nothing."""
+        """Returns the state of everything; changes nothing."""
         return Look(
             {job: self._streams.state(job) for job in self._streams.names},
             {
@@ -99,39 +99,39 @@ class Course:
         )
 
     def begin(self, record: Record) -> list[str]:
-        """Starts what does not live, and returns its names."""
+        """Starts what does not live, and returns the names of what it started."""
         for folder in (self._layout.state, self._layout.processes):
             folder.mkdir(parents=True, exist_ok=True)
         write_home(self._layout.dagster_home)
         feed = [sys.executable, "-m", "lakestate.up.feeder", "--folder", str(self._layout.folder)]
         environment = {"DAGSTER_HOME": str(self._layout.dagster_home), "LAKESTATE_ROOT": str(self._layout.state)}
-        begun: list[str] = []
+        started: list[str] = []
         try:
-            wanted = {FEEDER: [*feed, "--every", f"{record.every_s:g}"], **self._dagster(record.port)}
-            for name, command in wanted.items():
+            commands_by_name = {FEEDER: [*feed, "--every", f"{record.every_s:g}"], **self._dagster(record.port)}
+            for name, command in commands_by_name.items():
                 if self._processes[name].start(command, directory=self._layout.folder, environment=environment):
-                    begun.append(name)
+                    started.append(name)
             for job in self._streams.names:
                 if self._streams.start(job):
-                    begun.append(job)
+                    started.append(job)
         except BaseException:
-            self.end(begun)
+            self.end(started)
             raise
-        return begun
+        return started
 
     def await_ready(
         self, record: Record, observer: Observer, begun: Sequence[str], patience_s: float = PATIENCE_S
     ) -> None:
-        """Waits until the address shows all streams, and every one that was begun has a checkpoint and runs.
+        """Waits until Dagster shows all streams, and each stream that was started runs and has a checkpoint.
 
         Args:
-            record: What was asked for.
-            observer: Is told how far everything is.
-            begun: What was started.
+            record: The settings of this `up`.
+            observer: Shows the progress.
+            begun: Names of what was started.
             patience_s: How long to wait.
 
         Raises:
-            NotUpError: Something has ended, or takes too long.
+            NotUpError: A process has ended, or takes too long.
         """
         until = time.monotonic() + patience_s
         while True:
@@ -147,15 +147,17 @@ class Course:
             time.sleep(_POLL_S)
 
     def end(self, names: Sequence[str] | None = None, observer: Observer | None = None) -> list[str]:
-        """Ends what lives, of all or of these; returns the names of what did. One that fails holds up no other.
+        """Ends everything that lives, or only these names; returns the names of what lived.
+
+        A failure to end one does not prevent the end of the others.
 
         Raises:
-            LakestateError: Something could not be ended; everything else is.
+            LakestateError: A stream or process could not be ended; all others have ended.
         """
         enders: dict[str, Callable[[], bool]] = {
             "daemon": self._ender("daemon"),
             "web-server": self._ender("web-server"),
-            # Its runs are processes below it, which it would leave behind.
+            # Its runs are child processes, which would go on after its end.
             "code-server": self._ender("code-server", with_group=True),
             **{job: self._stream_ender(job) for job in self._streams.names},
             FEEDER: self._ender(FEEDER),
@@ -187,7 +189,7 @@ class Course:
         for name, process in look.processes.items():
             if not process.is_alive:
                 raise NotUpError(
-                    f"The {name} has ended: {process.last_line or 'it said nothing.'}",
+                    f"The {name} has ended: {process.last_line or 'its log is empty.'}",
                     action=f"Look at its log, {process.log}.",
                 )
         groups = self._groups(record.url)
@@ -207,9 +209,9 @@ def _waiting_for_streams(look: Look, observer: Observer) -> list[str]:
 
 
 def describe(state: StreamState) -> str:
-    """Returns how far a stream is, in a few words."""
+    """Returns the progress of a stream, in a few words."""
     if state.condition is Condition.STARTING:
-        return f"starts behind epoch {state.generation}/{state.epoch}" if state.epoch else "starts"
+        return f"starts after epoch {state.generation}/{state.epoch}" if state.epoch else "starts"
     if state.checkpoint is not None:
         return f"epoch {state.generation}/{state.epoch}, checkpoint {state.checkpoint}"
     return f"epoch {state.generation}/{state.epoch}" if state.epoch else "starts"

@@ -1,7 +1,7 @@
-"""Dagster as processes of this machine: code server, web server and daemon, with a home of their own.
+"""Runs Dagster as processes of this machine: code server, web server and daemon, with their own DAGSTER_HOME.
 
-The three are what `dagster dev` starts. They are started one by one, so that each is ended for itself and one that has
-crashed is started again alone.
+`dagster dev` starts the same three. Here they are started separately, so that each can be ended by itself, and one that
+has crashed can be restarted alone.
 """
 
 import json
@@ -33,22 +33,22 @@ SETTINGS: dict[str, Any] = {
     "telemetry": {"enabled": False},
     "nux": {"enabled": False},
 }
-"""`dagster.yaml` of the repository, but for the places: what is stored lies in the home."""
+"""`dagster.yaml` of the repository without its paths: everything is stored in the home folder."""
 
 
 def write_home(home: Path) -> None:
-    """Makes Dagster's home: settings, where the code server is found, unless somebody has changed them, and storage.
+    """Creates Dagster's home: the settings, the address of the code server, and the storage. Existing files stay.
 
     Raises:
-        ForeignFolderError: The name of the folder is too long for a socket in it.
+        ForeignFolderError: The path of the folder is too long for a socket in it.
     """
     if len(os.fsencode(code_socket(home))) > _LONGEST_SOCKET:
         raise ForeignFolderError(
-            f"{home} has too long a name: the socket of Dagster's code server could not lie in it.",
-            action="Name a folder with a shorter path with --dir.",
+            f"{home} is too long a path for the socket of Dagster's code server.",
+            action="Give --dir a folder with a shorter path.",
         )
     home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o700)  # the code server does what whoever reaches its socket asks for
+    home.chmod(0o700)  # the code server serves every process that can open its socket
     location = {"grpc_server": {"socket": str(code_socket(home)), "location_name": LOCATION}}
     for path, content in ((home / "dagster.yaml", SETTINGS), (_workspace(home), {"load_from": [location]})):
         if not path.exists():
@@ -73,7 +73,7 @@ def commands(home: Path, port: int) -> dict[str, list[str]]:
 
 
 def code_socket(home: Path) -> Path:
-    """Returns where the code server listens: a file, which nobody else can open."""
+    """Returns where the code server listens: a socket file that no other user can open."""
     return home / "code.sock"
 
 
@@ -91,7 +91,7 @@ def asset_groups(url: str) -> set[str] | None:
 
 
 def _create_storage(home: Path) -> None:
-    """Creates the tables of Dagster's history: web server and daemon would both do it, and one of them would fail."""
+    """Creates the tables of Dagster's history. Otherwise web server and daemon would both do it, and one would fail."""
     ready = home / ".storage-is-there"
     if not ready.exists():
         from dagster import DagsterInstance

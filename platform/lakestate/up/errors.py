@@ -1,4 +1,4 @@
-"""What can be wrong with a machine, or a folder, that everything is to be brought up on."""
+"""Errors of `lakestate up` and `lakestate down`: what can be wrong with the machine or the folder."""
 
 from state_engine.errors import LakestateError
 
@@ -12,27 +12,27 @@ class MissingPackageError(LakestateError):
 
 
 class DiskFullError(LakestateError):
-    """The disk has no room for what would be written."""
+    """The disk has too little free space."""
 
 
 class ForeignFolderError(LakestateError):
-    """The folder holds something that `lakestate up` has not made, or cannot hold what it makes."""
+    """The folder contains files that `lakestate up` has not made, or cannot contain the files that it makes."""
 
 
 class PortInUseError(LakestateError):
-    """Somebody listens on the port already."""
+    """Another process already listens on the port."""
 
 
 class BusyError(LakestateError):
-    """Another `lakestate up` or `lakestate down` is at work in the same folder."""
+    """Another `lakestate up` or `lakestate down` is running in the same folder."""
 
 
 class NotUpError(LakestateError):
-    """Something did not come up."""
+    """A process or a stream did not become ready."""
 
 
 class StillUpError(LakestateError):
-    """A process that was told to end has not."""
+    """A process that was told to end has not ended."""
 
 
 __all__ = [

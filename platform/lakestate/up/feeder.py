@@ -1,10 +1,10 @@
-"""Feeds the examples: one file more for each of them, at a steady rate, for as long as it runs.
+"""Feeds the examples: writes one more file for each of them, at a steady rate, while it runs.
 
     python -m lakestate.up.feeder --folder FOLDER --every SECONDS
 
-A file holds six hours of event time. Where it goes on is told by the files that are there, so it may be killed and
-started again at any time: no record comes twice, and none is left out. The orders never end; the flights are at their
-end after a year, and then it says so: to begin anew would double what the job has counted.
+A file contains six hours of event time. The existing files determine the next one. So the feeder may be killed and
+started again at any time: no record is written twice, and none is left out. The orders never end. The flights end after
+a year, which the feeder reports: to start again from the first would double what the job has counted.
 """
 
 import signal
@@ -27,8 +27,8 @@ class Source(NamedTuple):
     """The input of an example.
 
     Attributes:
-        read_part: Returns a part of it, by its number from 1 on.
-        parts: How many there are; null if it never ends.
+        read_part: Returns a part of it, by its number, which starts at 1.
+        parts: Number of parts; null if it never ends.
     """
 
     read_part: Callable[[int], pa.Table]
@@ -39,16 +39,16 @@ SOURCES: dict[str, Source] = {
     "flights": Source(flights.read_part, flights.PARTS),
     "orders": Source(orders.read_part, None),
 }
-"""By the name of the job that reads it."""
+"""The inputs, by the name of the job that reads them."""
 
 
 class Feeder:
     """Writes the next file of each source.
 
     Args:
-        layout: Where to.
+        layout: Where to write.
         sources: By job.
-        tell: Takes what a person might want to know.
+        tell: Shows messages for users.
     """
 
     def __init__(self, layout: Layout, sources: Mapping[str, Source], tell: Callable[[str], None]) -> None:
@@ -58,23 +58,23 @@ class Feeder:
         self._ended: set[str] = set()
 
     def feed(self) -> None:
-        """Writes one file more for each source that is not at its end; a disk that is full is tried again next time."""
+        """Writes one more file for each source that is not at its end; a file that fails is tried again next time."""
         for job, source in self._sources.items():
             folder = self._layout.input(job)
             number = newest_number(folder, job) + 1
             if source.parts is not None and number > source.parts:
                 if job not in self._ended:
                     self._ended.add(job)
-                    self._tell(f"{job}: the input is at its end after {source.parts:,} files.")
+                    self._tell(f"{job}: the input has ended after {source.parts:,} files.")
                 continue
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_file(source.read_part(number), folder, job, number)
             except OSError as error:
-                self._tell(f"{job}: file {number} could not be written, and is tried again: {error}")
+                self._tell(f"{job}: file {number} could not be written, and will be tried again: {error}")
 
     def run(self, every_s: float, stop: threading.Event) -> None:
-        """Feeds at once, and again each time that so many seconds have passed, until `stop` is set."""
+        """Feeds at once, and then every `every_s` seconds, until `stop` is set."""
         self.feed()
         while not stop.wait(every_s):
             self.feed()
@@ -84,7 +84,7 @@ def main(
     folder: Annotated[Path, typer.Option(help="The folder of `lakestate up`.")],
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two files.")],
 ) -> None:
-    """Feeds the examples until it is told to end."""
+    """Feed the examples until a signal ends it."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -1,4 +1,4 @@
-"""Where everything lies that `lakestate up` makes: below one folder, which can be removed as a whole."""
+"""The folders that `lakestate up` writes to, all below one folder, which can be removed as a whole."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Layout(NamedTuple):
 
     @property
     def processes(self) -> Path:
-        """Locks and logs of the processes but the streams, which have theirs with their state."""
+        """Locks and logs of all processes except the streams, which have theirs beside their state."""
         return self.folder / "processes"
 
     def input(self, job: str) -> Path:

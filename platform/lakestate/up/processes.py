@@ -1,7 +1,7 @@
-"""Processes that go on when the command that started them has returned.
+"""Starts and ends background processes, which go on after the command that started them.
 
-Each holds a lock as long as it lives, as the driver of a stream does, and is signalled only as the holder of it: its
-number may be another's by then.
+Each holds a lock as long as it lives, as the driver of a stream does. A signal is sent only to the holder of the lock,
+since its process id may belong to another process by then.
 """
 
 import os
@@ -21,11 +21,11 @@ _TAIL = 4_000
 
 
 class BackgroundProcess:
-    """One of them, by name.
+    """A background process, by name.
 
     Args:
-        folder: Of all of them.
-        name: Of this one; its lock and its logs lie below a folder of that name.
+        folder: Of all background processes.
+        name: Of this one; a folder of that name contains its lock and its logs.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -35,9 +35,9 @@ class BackgroundProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its number; null if it does not live."""
-        found = holder(self._folder)
-        return found.pid if found is not None else None
+        """Its process id; null if it does not live."""
+        process = holder(self._folder)
+        return process.pid if process is not None else None
 
     @property
     def is_alive(self) -> bool:
@@ -48,12 +48,12 @@ class BackgroundProcess:
         """Starts it in a session of its own and returns at once; returns false if it lives already.
 
         Args:
-            command: What is run.
-            directory: Where.
-            environment: Variables beside ours.
+            command: Its command line.
+            directory: Its working directory.
+            environment: Variables in addition to those of this process.
 
         Raises:
-            NotUpError: The system refuses.
+            NotUpError: The system cannot start it.
         """
         with taken(self._folder) as lock:
             if lock is None:
@@ -73,10 +73,10 @@ class BackgroundProcess:
                         start_new_session=True,
                     )
                 except OSError as error:
-                    action = "Look whether there may be more processes, and whether the interpreter is still there."
+                    action = "Check that the limit of processes is not reached, and that the interpreter still exists."
                     raise NotUpError(f"The {self.name} could not be started: {error}.", action=action) from error
             name_holder(lock, process.pid)
-        # Somebody has to take note of its end, or it stays in the table of processes as long as we live.
+        # A thread waits for its end; otherwise it would stay a zombie process as long as this process lives.
         threading.Thread(target=process.wait, name=f"end-of-{process.pid}", daemon=True).start()
         return True
 
@@ -85,10 +85,10 @@ class BackgroundProcess:
 
         Args:
             patience_s: How long it may take.
-            with_group: Kill it and what it has started at once, since it would leave that behind.
+            with_group: Kill it and its child processes at once, since these would go on after its end.
 
         Raises:
-            StillUpError: It lives all the same.
+            StillUpError: It still lives after that.
         """
         if not self.is_alive:
             return False
@@ -98,8 +98,8 @@ class BackgroundProcess:
             signal_holder(lambda: self.pid, signal.SIGKILL, group=True)
         if not self._has_ended(patience_s):
             raise StillUpError(
-                f"Process {self.pid}, the {self.name}, was killed and is still there.",
-                action="Look whether it waits for a disk; then say `lakestate down` again.",
+                f"Process {self.pid}, the {self.name}, was killed but still exists.",
+                action="Check whether it waits for a disk; then run `lakestate down` again.",
             )
         return True
 

@@ -1,6 +1,6 @@
-"""What a folder was brought up with: `up.json`, version 1; and that only one command works in it at a time.
+"""Stores the settings of the last `lakestate up` in a folder (`up.json`, version 1), and admits one command at a time.
 
-Which processes live is not written down: each holds a lock as long as it does.
+The file does not list the processes: each holds a lock as long as it lives.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _FILE, _MUTEX = "up.json", "up.lock"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What `lakestate up` was asked for last.
+    """The settings of the last `lakestate up`.
 
     Attributes:
         version: Of this format.
-        port: Of Dagster's address.
+        port: Port of Dagster's address.
         every_s: Time between two input files.
     """
 
@@ -43,12 +43,12 @@ class _Version(msgspec.Struct):
 
 
 def read_record(folder: Path) -> Record | None:
-    """Returns what the folder was brought up with; null if it never was.
+    """Returns the settings of the last `up` in the folder; null if there was none.
 
     Raises:
-        ForeignFolderError: It holds something else.
+        ForeignFolderError: The folder contains something else.
         CorruptionError: The record cannot be read.
-        UnsupportedVersionError: A later release has written it.
+        UnsupportedVersionError: A later release has written the record.
     """
     path = folder / _FILE
     try:
@@ -57,16 +57,18 @@ def read_record(folder: Path) -> Record | None:
         _check_empty(folder)
         return None
     except NotADirectoryError:
-        raise ForeignFolderError(f"{folder} is no folder.", action="Name an empty or new folder with --dir.") from None
+        raise ForeignFolderError(
+            f"{folder} is not a folder.", action="Name an empty or new folder with --dir."
+        ) from None
     try:
         if (version := msgspec.json.decode(data, type=_Version).version) == VERSION:
             return msgspec.json.decode(data, type=Record)
     except UNDECODABLE as error:
-        action = "End what runs with `lakestate down`, and remove the file: no state is lost by that."
+        action = "End what runs with `lakestate down`, and remove the file. This loses no state."
         raise CorruptionError(f"{path} cannot be read: {error}.", action=action) from error
     raise UnsupportedVersionError(
         f"{path} has version {version}; this release reads version {VERSION}.",
-        action="Use the release that has written it, or name another folder with --dir.",
+        action="Use the release that wrote it, or name another folder with --dir.",
     )
 
 
@@ -79,17 +81,17 @@ def write_record(folder: Path, record: Record) -> None:
 
 @contextlib.contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Keeps other commands out of the folder, which has to be there, until the block ends.
+    """Keeps other commands out of the folder, which must exist, until the block ends.
 
     Raises:
-        BusyError: Another one is at work.
+        BusyError: Another command is running in it.
     """
     with (folder / _MUTEX).open("ab") as mutex:
         try:
             fcntl.flock(mutex.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            action = "Wait until it has ended; `lakestate up --status` looks without waiting."
-            raise BusyError(f"Another command is at work in {folder}.", action=action) from None
+            action = "Wait until it has ended; `lakestate up --status` works without waiting."
+            raise BusyError(f"Another command is running in {folder}.", action=action) from None
         yield
 
 
@@ -97,7 +99,7 @@ def _check_empty(folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         if any(name != _MUTEX for name in os.listdir(folder)):
             raise ForeignFolderError(
-                f"{folder} holds files that `lakestate up` has not made.",
+                f"{folder} contains files that `lakestate up` has not made.",
                 action="Name an empty or new folder with --dir.",
             )
 

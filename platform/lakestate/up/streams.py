@@ -19,16 +19,16 @@ LIVING = (Condition.STARTING, Condition.RUNNING, Condition.HANGS)
 
 
 class StreamState(NamedTuple):
-    """How far a stream is.
+    """The state of a stream.
 
     Attributes:
-        condition: What is the matter with its driver.
+        condition: Condition of its driver.
         pid: Of the living driver.
         generation: Of the newest sealed epoch; 0 if there is none.
         epoch: The newest sealed epoch.
         checkpoint: The newest completed checkpoint.
-        files: How many input files there are.
-        all_files: How many there will be; null if they never end.
+        files: Number of input files so far.
+        all_files: Number of input files at the end; null if they never end.
         cause: Why it has failed.
         log: Where its driver writes.
     """
@@ -45,7 +45,7 @@ class StreamState(NamedTuple):
 
 
 class Streams:
-    """All of them, below one folder.
+    """All example streams below one folder.
 
     Args:
         layout: Of the folder.
@@ -68,7 +68,7 @@ class Streams:
         return True
 
     def stop(self, job: str) -> bool:
-        """Stops a stream behind the epoch at hand, and kills it if it does not end; returns false if it did not run."""
+        """Stops a stream after the current epoch, and kills it if it does not end; returns false if it did not run."""
         try:
             stop_driver(self._root, job)
         except JobNotRunningError:
@@ -78,7 +78,7 @@ class Streams:
         return True
 
     def state(self, job: str) -> StreamState:
-        """Returns how far a stream is."""
+        """Returns the state of a stream."""
         seen = look(self._root, job)
         checkpoints = (row for row in open_job(self._root, job).checkpoints_backwards() if row.status == "completed")
         newest = next(checkpoints, None)

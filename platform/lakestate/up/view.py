@@ -1,4 +1,4 @@
-"""What `lakestate up` and `lakestate down` show."""
+"""Prints what `lakestate up` and `lakestate down` show."""
 
 from types import TracebackType
 
@@ -15,7 +15,7 @@ from lakestate.up.streams import StreamState
 
 
 class ProgressView:
-    """A line per thing, with a spinner until it is done; elsewhere than on a terminal a line per change until then.
+    """Shows one line per stream or process, with a spinner until it is done; without a terminal, a line per change.
 
     Use as a context manager.
     """
@@ -44,7 +44,7 @@ class ProgressView:
         self._progress.stop()
 
     def progress(self, name: str, text: str, *, done: bool = False) -> None:
-        """Takes how far one thing is."""
+        """Shows the progress of one stream or process."""
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task("", total=1, name=name)
         self._progress.update(self._tasks[name], description=text, completed=int(done))
@@ -56,7 +56,7 @@ class ProgressView:
 
 
 def print_status(console: Console, look: Look, record: Record) -> None:
-    """Prints what lives and how far it is."""
+    """Prints all streams and processes, with their state and progress."""
     table = make_table("what", "state", "process", "how far", right=("process",), fold=("how far",))
     for job, state in look.streams.items():
         add_row(table, job, state.condition, state.pid, _how_far(state))
@@ -69,7 +69,7 @@ def print_status(console: Console, look: Look, record: Record) -> None:
 
 
 def print_what_to_click(console: Console, record: Record, layout: Layout) -> None:
-    """Prints the address, and what there is to see."""
+    """Prints the address of Dagster, and what to look at there."""
     grid = Table.grid(padding=(0, 2))
     for click, see in (
         ("Lineage", "two groups, flights and orders: sources, states, checkpoints, savepoints"),

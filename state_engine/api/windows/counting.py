@@ -20,7 +20,7 @@ from state_engine.errors import JobDefinitionError
 class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
     """Base of the assigners of count windows. These windows fire when full, and are then over.
 
-    An earlier release may have begun a window with a larger size. If it already has at least the current number of
+    An earlier release may have begun a window with a larger size. If this window already has at least `window_size`
     records, it becomes full with the key's next record.
 
     Args:

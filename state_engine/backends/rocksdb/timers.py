@@ -32,7 +32,7 @@ PER_CELL = 16
 """Arrow's metadata of a cell takes as much room as this many rows."""
 
 FEW = 50_000
-"""No block is folded while all blocks together have at most this many rows beyond twice their waiting timers."""
+"""No block is folded for its size while all together have at most this many rows beyond twice their waiting timers."""
 
 FOLDED = 4
 """Most rows that are folded for each row that is written; but a block is folded as a whole."""

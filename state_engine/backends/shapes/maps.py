@@ -30,7 +30,7 @@ class UserKeys:
         info: As given.
         conform: Converts a user key to one that finds its entry.
         finished: The class of the user keys that need no `conform`, such as str for strings; None if there is none.
-        spells: Returns whether an equal of such a user key may have another spelling; None if no key has one.
+        spells: Returns whether keys equal to such a user key may have other spellings; None if no key has several.
         plain: The class of the user keys that Arrow returns unchanged; None if there is none.
         read: Converts an array to Python values.
         write: The inverse.

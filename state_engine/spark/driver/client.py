@@ -196,7 +196,7 @@ class JobClient:
             try_to_discard_checkpoints(self._job, self.head, end)
 
     def _note_failure(self, error: BaseException) -> None:
-        """Keeps the job's first error. During a stop it is kept as it is; otherwise a lost engine is named instead."""
+        """Keeps the job's first error; a lost engine in its place, if that is the cause and the job is not stopping."""
         if self._error is None:
             named = error if self._stopping or self._query is None else self._query.named(error)
             if self._error is None:  # another thread may have noted an error while this one asked Spark

@@ -123,7 +123,7 @@ def _plain(name: str) -> str:
 
 def _needs_spark(what: str) -> NeedsSparkError:
     return NeedsSparkError(
-        f"The job uses {what}; without Spark its columns are not known.",
+        f"The job uses {what}; without Spark the columns that it gives are not known.",
         action="Explain it with --spark, which starts a local session.",
     )
 

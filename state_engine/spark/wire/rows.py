@@ -5,9 +5,9 @@ first operator, or a barrier after an operator. It begins with the key group by 
 barrier's mark the barrier follows. A record is routed by its key, so that nothing else of ours has to be exchanged with
 each record: one more column costs a tenth of an epoch. Only records of operators without a key, or with a broadcast
 input, carry the key group by which they are routed, in `group`. Records with event times carry these in `EVENT_TIME`.
-If an operator has to report event times by partition, records also carry `partition`: `<edge>|<partition>`, null for an
-edge that passes on a watermark. If several operators read one operator, its rows carry `place`: the partition of the
-exchange between them to which the row goes.
+If an operator has to report event times by edge and partition, records also carry `partition`: `<edge>|<partition>`,
+null for an edge that passes on a watermark. If several operators read one operator, its rows carry `place`: the
+partition of the exchange between them to which the row goes.
 """
 
 import msgspec
