@@ -12,7 +12,6 @@ Only the last step is visible to others. Nothing is deleted here.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 from state_engine.checkpoint.behind import behind_base
@@ -28,7 +27,7 @@ from state_engine.log.documents import encode_base
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import base_path, state_table_path
 from state_engine.log.records import Base, BaseReference, Manifest, StateSchema, StorageName, TableVersion
-from state_engine.log.source_records import SourceFile
+from state_engine.log.source_records import SourceFile, files_read
 from state_engine.storage.checkpoint_storage import CheckpointStorageAccess
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
@@ -219,11 +218,7 @@ def _schemas(interval: Interval, states: Sequence[FoldedState]) -> tuple[StateSc
 def source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
     """Returns for each source all files that were read from it: those of the base and those of every epoch since."""
     base = interval.base or interval.inherited
-    total: tuple[tuple[SourceFile, ...], ...] = base.source_files if base is not None else ()
-    for manifest in interval.manifests:
-        new = [source.new_files for source in manifest.sources]
-        total = tuple(old + added for old, added in zip_longest(total, new, fillvalue=()))
-    return total
+    return files_read(base.source_files if base is not None else (), (one.sources for one in interval.manifests))
 
 
 __all__ = ["AbandonedError", "Interval", "World", "app_id", "publish", "read_interval", "source_files"]

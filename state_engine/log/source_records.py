@@ -1,5 +1,7 @@
 """The sources of a job in manifests: what they are, their positions, and the files that they have read."""
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from state_engine.serialization.column import Record
@@ -32,4 +34,21 @@ class SourceFingerprint(Record, frozen=True, kw_only=True):
     former: tuple[str, ...] = ()
 
 
-__all__ = ["SourceFile", "SourceFingerprint", "SourcePosition"]
+def files_read(
+    base: Sequence[Sequence[SourceFile]], epochs: Iterable[Sequence[SourcePosition]]
+) -> tuple[tuple[SourceFile, ...], ...]:
+    """Returns for each source the files that a job had read after some epochs.
+
+    Args:
+        base: The files of each source that it had read before.
+        epochs: The sources of each manifest since, oldest first.
+    """
+    files = [list(earlier) for earlier in base]
+    for positions in epochs:
+        files.extend([] for _ in range(len(positions) - len(files)))
+        for earlier, position in zip(files, positions, strict=False):
+            earlier.extend(position.new_files)
+    return tuple(map(tuple, files))
+
+
+__all__ = ["SourceFile", "SourceFingerprint", "SourcePosition", "files_read"]

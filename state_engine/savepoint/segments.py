@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from itertools import zip_longest
 
 import pyarrow as pa
 
@@ -14,7 +13,7 @@ from state_engine.errors import MissingFileError, NotFoundError, RestoreCancelle
 from state_engine.log.fold import fold
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin, StateFile, StateHandle, StateSchema
-from state_engine.log.source_records import SourceFile
+from state_engine.log.source_records import SourceFile, files_read
 from state_engine.log.state_ttl import drop_expired, forget_unknown, without_expired
 from state_engine.savepoint.catalogue import load_canonical, load_savepoint
 from state_engine.savepoint.copying import Progress
@@ -64,13 +63,10 @@ def segments_at(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:
 
 def source_files_of(segments: Iterable[Segment]) -> tuple[tuple[SourceFile, ...], ...]:
     """Returns for each source the files that were read from it up to the end of a history."""
-    total: tuple[tuple[SourceFile, ...], ...] = ()
+    files: tuple[tuple[SourceFile, ...], ...] = ()
     for _, base, manifests in segments:
-        total = base.source_files if base is not None else total
-        for manifest in manifests:
-            new = [source.new_files for source in manifest.sources]
-            total = tuple(old + added for old, added in zip_longest(total, new, fillvalue=()))
-    return total
+        files = files_read(base.source_files if base is not None else files, (one.sources for one in manifests))
+    return files
 
 
 def reading_plan(segments: Sequence[Segment], head: Manifest, schema: StateSchema) -> StatePlan:

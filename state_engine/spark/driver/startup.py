@@ -25,7 +25,7 @@ from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest, inlined_bytes
 from state_engine.log.records import Base, Manifest
-from state_engine.log.source_records import SourceFile, SourceFingerprint
+from state_engine.log.source_records import SourceFile, SourceFingerprint, files_read
 from state_engine.runtime.windows.shape import windows_shape
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
@@ -356,7 +356,7 @@ def _seed(job: JobDefinition, open_job: Callable[[str], CheckpointStorage], log:
     manifest = head.stored.manifest
     directory = os.path.join(job.settings.spark_directory, manifest.incarnation)
     positions = manifest.sources if job.sources.replays else ()
-    recorded = source_files(open_job, log, head.stored)
+    recorded = _files_up_to(open_job, log, head.stored)
     files = [
         list(follow_files(seen, source, source)) for seen, source in zip(recorded, manifest.fingerprints, strict=False)
     ]
@@ -365,23 +365,18 @@ def _seed(job: JobDefinition, open_job: Callable[[str], CheckpointStorage], log:
     return directory
 
 
-def source_files(
+def _files_up_to(
     storage_of: Callable[[str], CheckpointStorage], log: ManifestLog, head: StoredManifest
-) -> Sequence[list[SourceFile]]:
-    """Returns, per source, the files that it has seen up to a manifest: those of the base, and of the epochs since."""
+) -> tuple[tuple[SourceFile, ...], ...]:
+    """Returns for each source the files read from it up to a manifest: those of the base and of every epoch since."""
     manifest = head.manifest
-    files: list[list[SourceFile]] = [[] for _ in manifest.sources]
     epochs = [stored.manifest for stored in log.chain(head)]
     if manifest.base is not None:
         base: Base | None = read_base(storage_of(manifest.job), manifest.base)
     else:
         base = inherited_base(manifest.job, epochs, storage_of)
-    for index, seen in enumerate(base.source_files if base is not None else ()):
-        files[index].extend(seen)
-    for epoch in epochs:
-        for index, position in enumerate(epoch.sources):
-            files[index].extend(position.new_files)
-    return files
+    files = files_read(base.source_files if base is not None else (), (epoch.sources for epoch in epochs))
+    return files + ((),) * (len(manifest.sources) - len(files))
 
 
-__all__ = ["StartOptions", "Started", "as_logged", "shapes_of", "source_files", "start_up"]
+__all__ = ["StartOptions", "Started", "as_logged", "shapes_of", "start_up"]

@@ -11,7 +11,7 @@ MUTANTS = (
         "_unfinished",
         " if info.modified_ms <= now_ms - HOUR_MS",
         "",
-        "On a file system without locks, retention removes the file of a put in progress, which then fails.",
+        "Where locks give no answer, retention removes the file of a put in progress, which then fails.",
         ("tests/checkpoint/test_retention_of_unfinished_puts.py::test_what_dead_processes_left_of_their_puts_goes",),
     ),
     Mutant(
@@ -21,7 +21,7 @@ MUTANTS = (
         "storage.put_if_absent(info.path, storage.get(info.path))",
         "pass",
         "After a power cut a start continues after a manifest that a savepoint kept, over epochs that were deleted.",
-        ("tests/epoch/test_floors.py::test_a_floor_that_is_there_is_made_durable",),
+        ("tests/epoch/test_floors.py::test_a_floor_that_exists_is_made_durable",),
     ),
     Mutant(
         "retention-forgets-owed-output",
@@ -208,10 +208,10 @@ MUTANTS = (
     ),
     Mutant(
         "new-source-has-no-files",
-        "state_engine.checkpoint.attempt",
-        "source_files",
-        "zip_longest(total, new, fillvalue=())",
-        "zip(total, new, strict=False)",
+        "state_engine.log.source_records",
+        "files_read",
+        "files.extend([] for _ in range(len(positions) - len(files)))",
+        "pass",
         "The files of a source that was added later are missing from the base, and a re-seeded start reads them again.",
         ("tests/checkpoint/test_publish.py::test_source_files_add_up",),
     ),
