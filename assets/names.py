@@ -14,7 +14,8 @@ MAX_RUNTIME_S = 3_600
 def dagster_name(job: str) -> str:
     """Returns the job's name as Dagster accepts it for groups, pools and sensors: letters, digits and underscores.
 
-    Two jobs with names that differ only in other characters cannot be in one code location; Dagster raises an error.
+    Two jobs with names that differ only in other characters cannot be in one code location: Dagster raises an error
+    that names the duplicate definition.
     """
     return re.sub(r"[^A-Za-z0-9]", "_", job)
 

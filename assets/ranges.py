@@ -50,7 +50,7 @@ def chosen_of(context: dg.AssetExecutionContext, job: str) -> Chosen:
     """Returns what a run is to restore.
 
     Raises:
-        Failure: Nothing was chosen, or several savepoints were, also if only other runs of the same backfill have them.
+        Failure: Nothing was chosen, or several savepoints. Those of other runs of the same backfill count, too.
     """
     if not (context.has_partition_key or context.has_partition_key_range):
         raise refused(

@@ -39,7 +39,7 @@ def spread_metadata(groups: Sequence[float]) -> Metadata:
     """Returns how the rows of a state are spread over the key groups: the skew, the largest key groups, a picture.
 
     Args:
-        groups: Rows of its log in each key group; empty for a state that is not keyed.
+        groups: Rows of its log in each key group; empty for a state without key groups.
     """
     spread = spread_of(groups)
     largest = sorted(range(len(groups)), key=lambda group: -groups[group])[:GROUPS_SHOWN]

@@ -90,7 +90,7 @@ def write_files(parts: int, folder: Path) -> list[Path]:
 
 @lru_cache(maxsize=_LONGEST + 1)
 def _placed_in(part: int) -> tuple[Record, ...]:
-    """Returns the records of all orders that were placed in a part, with their payments in any later part."""
+    """Returns the records of all orders that were placed in a part, with their payments at any later time."""
     draw = random.Random(f"orders of part {part}").random
     first = _START_MS + (part - 1) * _PART_MS
     numbers = range((part - 1) * ORDERS_PER_PART, part * ORDERS_PER_PART)

@@ -47,8 +47,8 @@ class CheckpointCompleted(Event, frozen=True, tag="checkpoint"):
 class Finished(Event, frozen=True, tag="finished"):
     """The job ended as requested: the input is exhausted (`available_now`), or it was told to stop.
 
-    `by_signal` is true if a signal ended the process, such as at the shutdown of the machine. It is false if a user
-    requested the end of the job.
+    `by_signal` is true if a signal ended the process, such as at the shutdown of the machine. It is false if the job
+    itself ended, on a user's request or with its input.
     """
 
     stopped: bool

@@ -1,4 +1,4 @@
-"""Policies from YAML's values: what is left out stays, what cannot be taken is named with the way to it."""
+"""Policies from YAML: what is left out keeps its default, and a wrong value is named with the path to it."""
 
 import dataclasses
 import enum
@@ -114,7 +114,7 @@ def test_a_strategy_is_chosen_by_its_name():
     assert policy_from(Chosen(), {"restart": {"attempts": 2}}).restart == Counting(attempts=2)
     with pytest.raises(PolicyError, match=r"restart\.strategy is 'never'. What to do: Give one of waiting, counting"):
         policy_from(Chosen(), {"restart": {"strategy": "never"}})
-    with pytest.raises(PolicyError, match=r"restart\.attempts is no setting. What to do: There are delay"):
+    with pytest.raises(PolicyError, match=r"restart\.attempts is not a setting. What to do: The settings are delay"):
         policy_from(Chosen(), {"restart": {"strategy": "waiting", "attempts": 2}})
 
 
@@ -127,8 +127,8 @@ def test_null_is_taken_where_a_policy_may_be_without():
 @pytest.mark.parametrize(
     ("given", "path", "message"),
     [
-        ({"evry": "1s"}, ("evry",), "evry is no setting. What to do: Did you mean every?"),
-        ({"kept_ms": 5}, ("kept_ms",), "kept_ms is no setting. What to do: There are every, share"),
+        ({"evry": "1s"}, ("evry",), "evry is not a setting. What to do: Did you mean every?"),
+        ({"kept_ms": 5}, ("kept_ms",), "kept_ms is not a setting. What to do: The settings are every, share"),
         ({"every": 10}, ("every",), "every is 10. What to do: Give a length of time with its unit, such as 30s"),
         ({"every": "soon"}, ("every",), "every is 'soon'. What to do: Give a length of time such as 30s"),
         ({"count": True}, ("count",), "count is True. What to do: Give a whole number."),
@@ -142,7 +142,7 @@ def test_null_is_taken_where_a_policy_may_be_without():
         ({"inner": "x"}, ("inner",), "inner is 'x'. What to do: Give settings: name, kept."),
         ({"inner": {"kept": "1s"}}, ("inner",), "inner lacks name. What to do: Add what is missing."),
         ({"count": -1}, (), "The count is negative. What to do: Use 0 or more."),
-        (["every"], (), "What is given is ['every']. What to do: Give settings: every"),
+        (["every"], (), "The given value is ['every']. What to do: Give settings: every"),
     ],
     ids=str,
 )  # fmt: skip
@@ -154,7 +154,7 @@ def test_what_cannot_be_taken(given, path, message):
 
 
 def plain(value):
-    """The value as YAML has it."""
+    """Returns the value as YAML has it."""
     if dataclasses.is_dataclass(value):
         names = [f.name for f in dataclasses.fields(value)]
         chosen = {"strategy": value.strategy} if hasattr(value, "strategy") else {}
@@ -175,7 +175,7 @@ def test_every_policy_of_a_stream_can_be_written():
 
 
 def policies_within(kind):
-    """All dataclasses that a policy consists of."""
+    """Returns all dataclasses that a policy consists of."""
     if kind.__subclasses__():
         yield from (part for one in kind.__subclasses__() for part in policies_within(one))
         return

@@ -1,4 +1,4 @@
-"""When a stream gets another parallelism, by what was seen of it."""
+"""When a stream gets another parallelism, judged by its activity."""
 
 from datetime import timedelta
 
@@ -12,28 +12,28 @@ MINUTE = 60_000
 
 
 def looks(*seen, parallelism=2, groups=128):
-    """(busy, lag in seconds) per look, a minute apart."""
+    """Makes looks of (busy, lag in seconds), a minute apart."""
     return [
         RescaleLook(number * MINUTE, parallelism, groups, busy, None if lag is None else lag * 1000)
         for number, (busy, lag) in enumerate(seen)
     ]
 
 
-def test_a_busy_stream_that_is_behind_gets_more():
+def test_a_busy_stream_that_lags_gets_more():
     decision = POLICY.decide(looks((0.9, 70), (0.95, 80), (1.0, 90)))
     assert decision.parallelism == 4
-    assert "90.0 s behind and busy for 100%" in decision.reason
+    assert "a lag of 90.0 s and is busy for 100%" in decision.reason
 
 
 @pytest.mark.parametrize(
     "seen",
     [
-        [(0.9, 70), (1.0, 80)],  # not looked at often enough
+        [(0.9, 70), (1.0, 80)],  # too few looks
         [(0.9, 70), (1.0, 5), (1.0, 90)],  # not stable
         [(0.5, 70), (0.5, 80), (0.5, 90)],  # it waits for its source
-        [(None, 70), (1.0, 80), (1.0, 90)],  # nobody knows yet
+        [(None, 70), (1.0, 80), (1.0, 90)],  # not known yet
         [(1.0, 30), (1.0, 30), (1.0, 30)],  # busy, and keeps up
-        [(0.1, 30), (0.1, 30), (0.1, 30)],  # idle, and not quite there
+        [(0.1, 30), (0.1, 30), (0.1, 30)],  # idle, and lagging a little
         [],
     ],
 )
@@ -57,11 +57,11 @@ def test_without_event_time_being_busy_is_enough_only_if_that_is_wanted():
     [
         (6, 128, (1.0, 90), 8),  # the policy's limit
         (8, 128, (1.0, 90), None),
-        (3, 4, (1.0, 90), 4),  # as many as there are key groups
+        (3, 4, (1.0, 90), 4),  # the number of key groups
         (1, 128, (1.0, 90), 2),
         (3, 128, (0.0, 0), 1),
         (1, 128, (0.0, 0), None),
-        (12, 128, (1.0, 90), None),  # somebody wanted more than the policy would give
+        (12, 128, (1.0, 90), None),  # a user chose more than the policy's limit
     ],
 )
 def test_there_are_limits(parallelism, groups, seen, wanted):

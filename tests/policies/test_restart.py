@@ -1,4 +1,4 @@
-"""Restart strategies: what Flink's do, and that they are functions of what they are told."""
+"""Restart strategies: they do what Flink's do, and their decisions depend on their arguments alone."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -26,20 +26,20 @@ S = 1_000
 
 
 def failing(*lives_and_pauses: tuple[float, float]) -> list[Failure]:
-    """Failures of starts that lived so many seconds, each so many seconds behind the failure before."""
-    found, now = [], 0
+    """Makes failures of starts from (seconds of life, seconds between the failure before and this start)."""
+    failures, now = [], 0
     for life, pause in lives_and_pauses:
         started = now + int(pause * S)
         now = started + int(life * S)
-        found.append(Failure(started, now))
-    return found
+        failures.append(Failure(started, now))
+    return failures
 
 
 def test_none_never_restarts() -> None:
     assert isinstance(NoRestart().decide(failing((1, 0))), GiveUp)
 
 
-def test_fixed_delay_restarts_so_often_and_each_time_behind_the_same_delay() -> None:
+def test_fixed_delay_restarts_a_number_of_times_each_after_the_same_delay() -> None:
     policy = FixedDelay(attempts=2, delay=timedelta(seconds=3))
     failures = failing((1, 0), (5, 1), (1, 1))
     assert policy.decide(failures[:1]) == Restart(failures[0].failed_at + 3 * S)
@@ -54,7 +54,7 @@ def test_exponential_delay_grows_to_its_limit() -> None:
     assert delays == [1 * S, 2 * S, 4 * S, 8 * S, 10 * S, 10 * S]
 
 
-def test_exponential_delay_begins_anew_behind_a_long_life_without_failure() -> None:
+def test_exponential_delay_begins_anew_after_a_long_life_without_failure() -> None:
     policy = ExponentialDelay(attempts_before_reset_backoff=2, reset_backoff_threshold=timedelta(seconds=60))
     failures = failing((1, 0), (1, 0), (61, 0), (1, 0))
     assert policy.decide(failures[:3]) == Restart(failures[2].failed_at + 1 * S)
@@ -81,7 +81,7 @@ def test_jitter_stays_within_the_factor_and_the_limits() -> None:
     assert policy.decide(failing(*[(1, 0)] * 4), lambda _: 1.0) == Restart(4 * S + 20 * S), "not above the longest"
 
 
-def test_failure_rate_ends_with_so_many_failures_within_the_interval() -> None:
+def test_failure_rate_ends_with_the_given_number_of_failures_within_the_interval() -> None:
     policy = FailureRate(max_failures_per_interval=3, failure_rate_interval=timedelta(seconds=10))
     assert policy.decide(failing((1, 0), (1, 0))) == Restart(2 * S + 1 * S)
     assert isinstance(policy.decide(failing((1, 0), (1, 0), (1, 0))), GiveUp)
@@ -144,7 +144,7 @@ _policies = st.one_of(
 
 
 @given(_policies, _histories, st.floats(-1, 1))
-def test_no_restart_comes_before_the_failure_and_a_decision_stands(
+def test_no_restart_comes_before_the_failure_and_a_decision_does_not_change(
     policy: RestartPolicy, failures: list[Failure], spread: float
 ) -> None:
     first = policy.decide(failures, lambda _: spread)
@@ -154,14 +154,16 @@ def test_no_restart_comes_before_the_failure_and_a_decision_stands(
 
 
 @given(_policies, _histories)
-def test_who_gives_up_does_so_of_any_further_failure_at_once(policy: RestartPolicy, failures: list[Failure]) -> None:
+def test_a_policy_that_gives_up_does_so_after_any_further_failure(
+    policy: RestartPolicy, failures: list[Failure]
+) -> None:
     if isinstance(policy.decide(failures), GiveUp):
         at = failures[-1].failed_at
         assert isinstance(policy.decide([*failures, Failure(at, at)]), GiveUp)
 
 
 @given(_histories, _durations, _durations, st.floats(1, 5), st.floats(0, 1), st.floats(-1, 1))
-def test_exponential_delays_lie_between_the_first_and_the_longest(
+def test_exponential_delays_are_between_the_first_and_the_longest(
     failures: list[Failure], first: timedelta, more: timedelta, multiplier: float, factor: float, spread: float
 ) -> None:
     policy = ExponentialDelay(

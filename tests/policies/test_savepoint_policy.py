@@ -1,4 +1,4 @@
-"""When savepoints are taken by themselves: each trigger, and what keeps them apart."""
+"""When savepoints are taken automatically: each trigger, and the spacing between savepoints."""
 
 from datetime import timedelta
 
@@ -86,7 +86,7 @@ def test_failures_in_a_row_ask_once():
     failed = tuple(NOW - ago for ago in (1_000, 2_000, 3_000, 4_000))
     assert policy.decide(Look(now_ms=NOW, failed_at_ms=failed[:2], newest=OLD)).trigger is None
     assert policy.decide(Look(now_ms=NOW, failed_at_ms=failed, newest=OLD)).trigger == "failures_in_a_row"
-    taken = OLD._replace(taken_at_ms=NOW - 1_999)  # behind the third of them, which was at NOW - 2,000
+    taken = OLD._replace(taken_at_ms=NOW - 1_999)  # after the third of them, which was at NOW - 2,000
     later = NOW + HOUR
     assert policy.decide(Look(now_ms=later, failed_at_ms=failed, newest=taken)).trigger is None
     before = OLD._replace(taken_at_ms=NOW - 2_001)
@@ -113,7 +113,9 @@ def test_a_young_savepoint_puts_off_the_next_one_and_says_so():
     decision = policy.decide(Look(now_ms=NOW, checkpoint_id=99, state_bytes=7, newest=young))
     assert decision.trigger is None
     assert "60 s old" in decision.reason
-    assert "every 300 s" in decision.reason
+    assert "300 s between savepoints" in decision.reason
+    unknown = policy.decide(Look(now_ms=NOW, checkpoint_id=99, newest=young._replace(state_bytes=12_345)))
+    assert "for a state of 12,345 bytes" in unknown.reason  # of the newest savepoint, as for the minimum
     old = young._replace(taken_at_ms=NOW - 300_000)
     assert policy.decide(Look(now_ms=NOW, checkpoint_id=99, newest=old)).trigger == "every_n_checkpoints"
 
@@ -123,7 +125,7 @@ def test_a_tenth_of_the_partitions_is_left_to_people():
     assert policy.decide(Look(now_ms=NOW, checkpoint_id=99, partitions=89)).trigger is not None
     full = policy.decide(Look(now_ms=NOW, checkpoint_id=99, partitions=90))
     assert full.trigger is None
-    assert "90 is the limit" in full.reason
+    assert "the limit is 90" in full.reason
     assert policy.too_many(99, by_policy=False) is None
     assert policy.too_many(100, by_policy=False) is not None
 
@@ -145,7 +147,7 @@ def test_spacing_is_monotone_and_bounded(sizes, durations):
 
 
 @given(policies, looks)
-def test_what_is_taken_was_asked_for_and_is_allowed(policy, look):
+def test_what_is_taken_was_triggered_and_is_allowed(policy, look):
     decision = policy.decide(look)
     assert decision.reason
     if decision.trigger is None:
@@ -158,13 +160,13 @@ def test_what_is_taken_was_asked_for_and_is_allowed(policy, look):
 
 @given(policies, looks)
 def test_a_savepoint_answers_all_triggers(policy, look):
-    """Right behind a savepoint no trigger asks for another one, however much time passes."""
+    """Right after a savepoint no trigger requests another one, however much time passes."""
     newest = Newest(NOW, checkpoint_id=look.checkpoint_id, state_bytes=look.state_bytes)
     after = look._replace(now_ms=NOW + 1_000 * HOUR, newest=newest, known_version=look.code_version, partitions=0)
     assert policy.decide(after).trigger is None
 
 
-def test_retention_may_remove_what_a_policy_asked_for():
+def test_retention_may_remove_what_a_policy_requested():
     assert made_by_policy(trigger_of_policy("cron"))
     assert SavepointPolicy().allow(Decision("cron", "It was time."), Look(now_ms=NOW)).trigger == "cron"
 

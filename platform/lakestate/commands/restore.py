@@ -124,7 +124,9 @@ def restore(
     if operator and not part:
         raise typer.BadParameter("goes with --key-groups or --key", param_hint="--operator")
     if root is None and not (part and url):
-        raise typer.BadParameter(f"Give --root or {ROOT_VARIABLE}; --url is enough for key groups of a running job.")
+        raise typer.BadParameter(
+            f"Give --root or {ROOT_VARIABLE}; --url is enough for key groups or keys of a running job."
+        )
     with named_errors(), _until_signal() as cancelled:
         report: WholeRestore | KeyGroupRestore
         if not dry_run:

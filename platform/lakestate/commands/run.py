@@ -54,7 +54,7 @@ from lakestate.supervision import driver_command
 from state_engine import errors
 from state_engine.storage.job_lock import already_running
 
-_STOPPING = b"\nStopping after the epoch at hand; once more kills it.\n"
+_STOPPING = b"\nStopping after the current epoch. A second signal (Ctrl-C) kills it.\n"
 
 
 def run(

@@ -24,7 +24,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class SeenState(NamedTuple):
-    """What was read of one state; only its row if its files cannot be read."""
+    """What was read of one state; only its row and, if known, its schema if its files cannot be read."""
 
     row: StateRow
     schema: StateSchema | None = None

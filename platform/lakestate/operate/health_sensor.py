@@ -42,7 +42,8 @@ def build_health_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             f"Restarts the driver of the stream `{job}` when it has failed ({restart_policy.strategy}), if it was "
-            "started supervised (`lakestate start`). Restarts, failures and hangs are observations of the checkpoint."
+            "started supervised (`lakestate start`). Restarts, failures and hangs are observations of the checkpoint "
+            "asset."
         ),
     )
     def keep_running(

@@ -79,7 +79,7 @@ def look_at(
         view: Of the job.
         now_ms: The current time.
         code_version: Of the code that would be started now; None if the policy does not need it.
-        seen_version: The version that was seen last, used if the newest savepoint has none.
+        seen_version: The version that was seen last, used if no savepoint has one.
     """
     failed, completed = _failed_and_completed(view)
     newest = newest_savepoint(instance, view.job)

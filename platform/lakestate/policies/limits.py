@@ -115,7 +115,8 @@ def judge_growth(limits: CheckLimits, rows: Mapping[str, int], before: Mapping[s
         if name in before and count >= limits.growth_above_rows
     }
     if not factors:
-        return Verdict(True, f"No state has {limits.growth_above_rows:,} rows or more.", limit=limit)
+        text = f"No state of {limits.growth_above_rows:,} rows or more existed {limits.growth_over} checkpoints ago."
+        return Verdict(True, text, limit=limit)
     worst = max(factors, key=lambda name: factors[name])
     text = (
         f"{worst} has {factors[worst]:.2f} times the rows of {limits.growth_over} checkpoints ago: "

@@ -40,7 +40,7 @@ class Look(NamedTuple):
         now_ms: The current time.
         checkpoint_id: Of the newest completed checkpoint; 0 without one.
         state_bytes: Size of its state.
-        failed_at_ms: When the checkpoints after it failed, newest first.
+        failed_at_ms: The times at which later checkpoints failed, newest first.
         code_version: Of the job's code that would be started now; null if it is not known.
         known_version: The code version that was seen last; null if none was.
         partitions: How many savepoints Dagster has.
@@ -163,12 +163,13 @@ class SavepointPolicy:
         """Returns why the newest savepoint is too recent for another one; null if it is not."""
         if look.newest is None:
             return None
-        least = self.spacing.minimum(look.state_bytes or look.newest.state_bytes, look.newest.duration_ms)
+        state_bytes = look.state_bytes or look.newest.state_bytes
+        least = self.spacing.minimum(state_bytes, look.newest.duration_ms)
         age = timedelta(milliseconds=max(0, look.now_ms - look.newest.taken_at_ms))
         if age >= least:
             return None
         return (
-            f"The newest savepoint is {_seconds(age)} old; for a state of {look.state_bytes:,} bytes the minimum is "
+            f"The newest savepoint is {_seconds(age)} old; for a state of {state_bytes:,} bytes the minimum is "
             f"{_seconds(least)} between savepoints."
         )
 

@@ -63,7 +63,7 @@ class Guard:
         if self._token is not None:
             given = headers.get("authorization", "").encode()
             if not hmac.compare_digest(given, b"Bearer " + self._token):
-                return 401, "A bearer token is needed, and this is not the one."
+                return 401, "A bearer token is needed; the request has none, or a wrong one."
             return None
         host = headers.get("host", "")
         if not is_loopback(_name_of(f"//{host}")):

@@ -41,7 +41,7 @@ class LastWords(NamedTuple):
             case Finished():
                 return "A signal told its process to end."
             case Started():
-                return "Its process ended without an event, as if it was killed."
+                return "Its process ended without a final event, as if it was killed."
         return f"Its process ended before the job ran: {self.line or 'its log is empty.'}"
 
 
