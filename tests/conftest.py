@@ -10,14 +10,14 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The JVMs of the tests, also those of jobs in processes of their own, live for seconds: one that compiles less and
-# collects on one thread needs half the processor time.
+# The JVMs of the tests, also those of jobs in their own processes, live for seconds: a JVM that compiles less and
+# collects garbage on one thread needs half the processor time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 pytest_plugins = ["selection", "costs", "all_pairs", "memory_folder"]  # in tests/plugins
 
-# How many examples Hypothesis tries: `make check` chooses `quick`, `make test-long` chooses `long`. A test whose
-# examples are large, or that has parameters as well, takes a share of the number: `settings.default.max_examples // 4`.
+# How many examples Hypothesis tries: `make check` chooses `quick`, `make test-long` chooses `long`. A test with large
+# examples, or with parameters as well, uses a part of the number: `settings.default.max_examples // 4`.
 settings.register_profile("long", max_examples=200, deadline=None)
 settings.register_profile("thorough", max_examples=20, deadline=None)
 settings.register_profile("quick", max_examples=15, deadline=None)

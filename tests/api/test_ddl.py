@@ -27,10 +27,10 @@ CANONICAL = {
 
 
 @pytest.mark.parametrize("text", ["varchar(10)", "CHAR(3)", "a int, b varchar(3)", "array<struct<a:char(1)>>"])
-def test_a_limit_that_nobody_would_check_is_refused_with_what_to_say(text: str) -> None:
+def test_a_limit_that_would_not_be_checked_is_refused_with_what_to_say(text: str) -> None:
     with pytest.raises(UnsupportedTypeError, match="limits the length of a string") as refused:
         parse_ddl(text)
-    assert "Say string" in refused.value.action
+    assert "Use string" in refused.value.action
 
 
 @pytest.mark.parametrize(("text", "ddl"), CANONICAL.items())

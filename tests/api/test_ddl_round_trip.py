@@ -1,4 +1,4 @@
-"""A type's DDL says everything that is stored, and Arrow's form too."""
+"""A type's DDL contains everything that is stored, and so does its Arrow form."""
 
 from hypothesis import given, settings
 

@@ -1,4 +1,4 @@
-"""Lengths of time have units, and nothing is rounded away in silence."""
+"""Lengths of time have units, and nothing is rounded silently."""
 
 import datetime
 from typing import Any

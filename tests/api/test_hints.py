@@ -108,7 +108,7 @@ def test_a_dataclass_that_its_fields_cannot_make_is_refused(kind: type) -> None:
     assert "__init__" in refused.value.action
 
 
-def test_a_dataclass_with_hints_that_nobody_can_resolve_is_refused() -> None:
+def test_a_dataclass_with_hints_that_cannot_be_resolved_is_refused() -> None:
     @dataclass
     class Lost:
         field: "Nowhere"  # type: ignore[name-defined]  # noqa: F821

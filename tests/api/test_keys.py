@@ -1,4 +1,4 @@
-"""Keys of a batch: numbered as they come, and what can be asked of them, against plain Python."""
+"""Keys of a batch: numbered as they come; the results of their methods are compared with plain Python."""
 
 import gc
 import weakref
@@ -112,17 +112,17 @@ def test_rows_are_each_taken_for_another_key():
 
 
 def plain_sums(codes, values):
-    """The sum of each record's key up to it, one after the other."""
-    sums, found = {}, []
+    """Returns for each record the sum of its key up to it, computed one by one."""
+    sums, so_far = {}, []
     for code, value in zip(codes, values, strict=True):
         sums[code] = sums[code] + value if code in sums else value
-        found.append(sums[code])
-    return found
+        so_far.append(sums[code])
+    return so_far
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(allow_nan=True)), max_size=40), st.sampled_from([1, 100]))
 def test_running_sums_of_doubles_are_added_from_left_to_right(records, times):
-    records = records * times  # many records of a key are added in another way than few
+    records = records * times  # many records of a key are added by another method than few
     codes, values = [code for code, _ in records], np.array([value for _, value in records], float)
     keys = Keys([pa.array(codes, pa.int64())], lambda arrays: arrays[0].to_pylist())
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""The room exports what it has; tests/flink/test_pyflink_api.py compares it with PyFlink."""
+"""The room exports all its names; tests/flink/test_pyflink_api.py compares them with PyFlink's."""
 
 from types import FunctionType
 

@@ -13,11 +13,11 @@ from state_engine.errors import JobDefinitionError
     ("named", "kind"),
     [("heap", HashMapStateBackend), ("hashmap", HashMapStateBackend), ("rocksdb", EmbeddedRocksDBStateBackend)],
 )
-def test_names_stand_for_backends(named: str, kind: type) -> None:
+def test_names_select_backends(named: str, kind: type) -> None:
     assert type(state_backend_of(named)) is kind
 
 
-def test_an_instance_stands_for_itself() -> None:
+def test_an_instance_is_used_as_it_is() -> None:
     for backend in (HashMapStateBackend(), EmbeddedRocksDBStateBackend()):
         assert state_backend_of(backend) is backend
 
@@ -34,12 +34,12 @@ def test_settings_travel_to_the_workers() -> None:
     backend.set_predefined_options(PredefinedOptions.FLASH_SSD_OPTIMIZED)
     backend.get_memory_configuration().set_fixed_memory_per_slot("64mb")
     backend.get_memory_configuration().set_write_buffer_ratio(0.25)
-    found = pickle.loads(pickle.dumps(backend))
-    assert found.get_db_storage_paths() == ["/mnt/a", "/mnt/b"]
-    assert found.get_predefined_options() is PredefinedOptions.FLASH_SSD_OPTIMIZED
-    assert found.get_memory_configuration().get_fixed_memory_per_slot() == 64 << 20
-    assert found.get_memory_configuration().get_write_buffer_ratio() == 0.25
-    assert found.is_incremental_checkpoints_enabled()
+    copy = pickle.loads(pickle.dumps(backend))
+    assert copy.get_db_storage_paths() == ["/mnt/a", "/mnt/b"]
+    assert copy.get_predefined_options() is PredefinedOptions.FLASH_SSD_OPTIMIZED
+    assert copy.get_memory_configuration().get_fixed_memory_per_slot() == 64 << 20
+    assert copy.get_memory_configuration().get_write_buffer_ratio() == 0.25
+    assert copy.is_incremental_checkpoints_enabled()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_no_size_or_too_small_is_refused(size: int | str) -> None:
 
 
 @pytest.mark.parametrize("ratio", [0, 1, -0.1, float("nan")])
-def test_a_share_lies_between_nothing_and_all(ratio: float) -> None:
+def test_a_share_is_between_nothing_and_all(ratio: float) -> None:
     with pytest.raises(JobDefinitionError):
         EmbeddedRocksDBStateBackend().get_memory_configuration().set_write_buffer_ratio(ratio)
 

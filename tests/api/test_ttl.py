@@ -79,7 +79,7 @@ def test_a_builder_that_goes_on_does_not_change_what_it_built() -> None:
     assert not config.get_cleanup_strategies().in_full_snapshot()
 
 
-def test_without_background_there_is_only_what_was_asked_for() -> None:
+def test_without_background_there_is_only_what_was_requested() -> None:
     strategies = StateTtlConfig.new_builder(Time(1)).disable_cleanup_in_background().build().get_cleanup_strategies()
     assert strategies.get_incremental_cleanup_strategy() is None
     assert strategies.get_rocksdb_compact_filter_cleanup_strategy() is None

@@ -1,4 +1,4 @@
-"""What the column methods of states shall mean: the row methods, called for one key after the other."""
+"""The expected behaviour of the column methods of states: the row methods, called for one key after the other."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +22,7 @@ from state_engine.backends.time import OperatorTime
 
 
 class _ByRows:
-    """What all kinds of state have in common."""
+    """The common part of all kinds of state."""
 
     def __init__(self, descriptor: StateDescriptor, state: Any, context: KeyContext, time: OperatorTime) -> None:
         self.state = state
@@ -51,7 +51,7 @@ class _ByRows:
         return [ask() for _ in self._at(keys.entries, keys.latest_times)]
 
     def _add(self, keys: Keys, values: list[Any]) -> None:
-        """Adds the value of each record: at its own time where that counts, else at that of its key's last record."""
+        """Adds each record's value: at its own time if that counts, else at the time of its key's last record."""
         of_keys: list[list[Any]] = [[] for _ in keys.entries]
         if self._in_event_time and keys.times is not None:
             entries = [keys.entries[code] for code in keys.codes.tolist()]
@@ -74,8 +74,8 @@ class _Values(_ByRows):
 
     def contains_many(self, keys: Keys) -> Any:
         stored = self.state.stored if isinstance(self.state, DefaultedValueState) else self.state
-        there = [value is not None for value in self._ask(keys, stored.value)]
-        return self._spread(pa.array(there, pa.bool_()), keys)
+        present = [value is not None for value in self._ask(keys, stored.value)]
+        return self._spread(pa.array(present, pa.bool_()), keys)
 
     def put_many(self, keys: Keys, values: Any) -> None:
         read = self.column.read(self.column.fitted(values, len(keys)).take(indices(keys.last)))
@@ -92,7 +92,7 @@ class _Lists(_ByRows):
         return self._spread(self._lists.write(self._found(keys)), keys)
 
     def contains_many(self, keys: Keys) -> Any:
-        return self._spread(pa.array([bool(found) for found in self._found(keys)], pa.bool_()), keys)
+        return self._spread(pa.array([bool(elements) for elements in self._found(keys)], pa.bool_()), keys)
 
     def add_many(self, keys: Keys, values: Any) -> None:
         self._add(keys, self.column.read(self.column.fitted(values, len(keys))))
@@ -112,18 +112,18 @@ class _Maps(_ByRows):
         self._user_keys = Column(descriptor.name, descriptor.key_type_info)
 
     def get_many(self, keys: Keys, user_keys: Any) -> Any:
-        pairs, found = self._of_pairs(keys, user_keys, self.state.get)
-        return self._spread(self.column.write(found), pairs)
+        pairs, values = self._of_pairs(keys, user_keys, self.state.get)
+        return self._spread(self.column.write(values), pairs)
 
     def contains_many(self, keys: Keys, user_keys: Any) -> Any:
-        pairs, found = self._of_pairs(keys, user_keys, self.state.contains)
-        return self._spread(pa.array(found, pa.bool_()), pairs)
+        pairs, present = self._of_pairs(keys, user_keys, self.state.contains)
+        return self._spread(pa.array(present, pa.bool_()), pairs)
 
     def items_many(self, keys: Keys) -> Any:
-        found = self._ask(keys, lambda: list(self.state.items()))
-        user_keys = self._user_keys.write([user_key for of_key in found for user_key, _ in of_key])
-        values = self.column.write([value for of_key in found for _, value in of_key])
-        offsets: Any = pa.array(np.cumsum([0, *map(len, found)]), pa.int32())
+        items = self._ask(keys, lambda: list(self.state.items()))
+        user_keys = self._user_keys.write([user_key for of_key in items for user_key, _ in of_key])
+        values = self.column.write([value for of_key in items for _, value in of_key])
+        offsets: Any = pa.array(np.cumsum([0, *map(len, items)]), pa.int32())
         entries = pa.StructArray.from_arrays([user_keys, values], names=["key", "value"])
         return self._spread(pa.ListArray.from_arrays(offsets, entries), keys)
 

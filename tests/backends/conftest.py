@@ -1,4 +1,4 @@
-"""Backends to try, each behind a function that makes an empty one."""
+"""The backends under test, each as a function that makes an empty one."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from suites_and_layouts import FAMILIES, chosen, of_item  # noqa: E402
 
 
 class WrittenEachEpoch(RocksDBKeyedStateBackend):
-    """Writes what was sealed at once, as a worker does."""
+    """Writes sealed changes at once, as a worker does."""
 
     def settle(self) -> None:
         super().settle()
@@ -30,7 +30,7 @@ ON_ROCKSDB = ["rocksdb", "rocksdb-written", "rocksdb-forgetful", "rocksdb-by-col
 
 @pytest.fixture(params=["heap", "heap-by-namespace", *ON_ROCKSDB])
 def make_backend(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Makes backends; the forgetful one drops what it read at every opportunity, as one with large values does."""
+    """Makes backends; the forgetful one drops its cached reads at every opportunity, as one with large values does."""
     numbers, opened = count(), []
     if request.param == "rocksdb-forgetful":
         monkeypatch.setattr(bases, "READ_BYTES", -1)
@@ -58,7 +58,7 @@ def make_backend(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks `long` what `make test` leaves out of the product of the conformance suite and the layouts of state."""
+    """Marks `long` the tests that `make test` omits from the product of the conformance suite and the layouts."""
     cases = {item: of_item(item) for item in items if item.path.parent == HERE and item.path.stem in FAMILIES}
     wanted = chosen(set(cases.values()))
     for item, case in cases.items():

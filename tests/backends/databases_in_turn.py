@@ -1,4 +1,4 @@
-"""Instances that take the database of one folder in turn, as workers do, and the log that outlives them."""
+"""Instances that use the database of one folder in turn, as workers do, and the log, which outlives them."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,8 +26,8 @@ class Turns:
     """Instances over one folder, and the log that all of them share.
 
     Args:
-        folder: Of the range.
-        epochs: What each sealed epoch changed.
+        folder: The folder of the range.
+        epochs: The changes of each sealed epoch.
         on_resume: Called with an instance that found a database, and the epoch of its token, before it is caught up.
 
     Attributes:
@@ -53,7 +53,7 @@ class Turns:
         return self.made[-1]
 
     def instance(self) -> StateHarness:
-        """Returns an instance at the newest manifest, whatever it found in the folder."""
+        """Returns an instance at the newest manifest, whatever the folder contained."""
         harness = StateHarness(self.make, "k bigint")
         backend: Any = harness.backend
         token = backend.resume()
@@ -88,7 +88,7 @@ class Turns:
         harness.backend.attach(list(schemas.values()), load)
 
     def seal(self, harness: StateHarness) -> None:
-        """Ends an epoch of an instance, which then knows that it was sealed."""
+        """Ends an epoch of an instance, and tells the instance that the epoch was sealed."""
         backend: Any = harness.backend
         self.epochs.append(backend.freeze(0))
         harness.epochs = self.epochs

@@ -1,4 +1,4 @@
-"""Deaths of processes and machines in front of any step that changes databases on disk."""
+"""Deaths of processes and machines before any step that changes databases on disk."""
 
 import os
 import shutil
@@ -16,17 +16,17 @@ WRITES = ("write", "put", "__setitem__", "delete", "__delitem__", "delete_range"
 
 
 class Died(BaseException):
-    """The process is no more. No `except Exception` sees it, as none sees SIGKILL."""
+    """The process has died. No `except Exception` catches this, as none catches SIGKILL."""
 
 
 class Life:
-    """Counts the steps of one process, and ends it in front of one of them.
+    """Counts the steps of one process, and ends it before one of them.
 
     Args:
-        steps: How many it has.
+        steps: How many steps the process has.
 
     Attributes:
-        left: How many of them are left.
+        left: How many of the steps are left.
     """
 
     def __init__(self, steps: int) -> None:
@@ -35,7 +35,7 @@ class Life:
 
     @contextmanager
     def lived(self) -> Iterator[None]:
-        """Until the end of the block each step costs one; a death ends the block, and nothing else."""
+        """Counts steps until the end of the block; a death ends only the block."""
         place = locks.Slot.place
 
         def place_or_die(slot: locks.Slot) -> None:
@@ -59,12 +59,12 @@ class Life:
         return Checkpoint(database.opened)
 
     def synced(self, database: Rdict) -> None:
-        """Notes that the logs of a database are durable as they are."""
+        """Records that the logs of a database are durable in their current state."""
         for log in Path(database.path()).glob("*.log"):
             self._synced[log.stat().st_ino] = log.stat().st_size
 
     def left_by_the_machine(self, folder: Path) -> Path:
-        """Returns a copy of a folder as a machine leaves it that dies now: what was not synced of logs is lost.
+        """Returns a copy of a folder as it is if the machine dies now: unsynced parts of logs are lost.
 
         RocksDB syncs its other files, and names them in folders that it has synced.
         """
@@ -81,7 +81,7 @@ class Life:
 
 
 class Mortal:
-    """An open database, each write to which costs one step of a life."""
+    """An open database; each write to it costs one step of a life."""
 
     def __init__(self, opened: Rdict, life: Life) -> None:
         self.opened = opened
@@ -108,7 +108,7 @@ class Mortal:
 
 
 def die_while_removing(patch: pytest.MonkeyPatch, files: str) -> None:
-    """Lets this process die in the first removal of a folder that is there, when some of its files are gone."""
+    """Lets this process die in the first removal of an existing folder, after some of its files were removed."""
 
     def rmtree(folder: Path, **how: Any) -> None:
         if folder.exists():
@@ -121,7 +121,7 @@ def die_while_removing(patch: pytest.MonkeyPatch, files: str) -> None:
 
 @contextmanager
 def another_boot() -> Iterator[None]:
-    """The machine was started anew."""
+    """Simulates a restart of the machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boot, "boot_id", lambda: "another")
         yield

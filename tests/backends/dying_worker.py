@@ -1,4 +1,4 @@
-"""A worker over a database that may die in front of any write, and what its state has to be."""
+"""A worker with a database, which may die before any write, and the state that it must have then."""
 
 import shutil
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Worker:
 
     Attributes:
         turns: Their instances and their log.
-        models: What the state is after each epoch; the first one is that of a new job.
+        models: The expected state after each epoch; the first one is that of a new job.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,21 +31,21 @@ class Worker:
         self.models: list[Model] = [{}]
 
     def _resumed(self, harness: StateHarness, epoch: int) -> None:
-        own: Any = harness.backend
-        own.timers(TimeDomain.EVENT_TIME)
+        backend: Any = harness.backend
+        backend.timers(TimeDomain.EVENT_TIME)
         self.check(harness, epoch, loaded=False)
 
     def has(self, other: "Worker") -> None:
-        """Takes over the log of another one, not its folder."""
+        """Takes over the log of another worker, but not its folder."""
         self.turns.epochs, self.models = list(other.turns.epochs), list(other.models)
 
     def live(self, epochs: Sequence[int], steps: int, *, machine: bool = False) -> int:
-        """Runs epochs in a process that dies in front of a write; returns how many steps were left to it.
+        """Runs epochs in a process that dies before a write; returns how many of its steps were left.
 
         Args:
             epochs: Their numbers.
             steps: After how many writes it dies.
-            machine: The machine dies with it.
+            machine: Whether the machine dies, too.
         """
         life, turns = Life(steps), self.turns
         with life.lived():
@@ -62,27 +62,27 @@ class Worker:
         return life.left
 
     def check(self, harness: StateHarness, epoch: int, *, loaded: bool) -> None:
-        """Compares all that is there with the model of an epoch; states that wait to be loaded are not there."""
-        own: Any = harness.backend
+        """Compares all existing state with the model of an epoch; states that are not loaded yet are empty."""
+        backend: Any = harness.backend
         for key in KEYS:
             model = self.models[epoch].get(key, {})
-            if loaded or not own.lacks("count"):
+            if loaded or not backend.lacks("count"):
                 assert harness.state(COUNT, key).value() == model.get("count"), (epoch, key)
-            if loaded or not own.lacks("tags"):
+            if loaded or not backend.lacks("tags"):
                 assert list(harness.state(TAGS, key).get()) == model.get("tags", []), (epoch, key)
-            if loaded or not own.lacks("routes"):
+            if loaded or not backend.lacks("routes"):
                 assert dict(harness.state(ROUTES, key).items()) == model.get("routes", {}), (epoch, key)
-            if loaded or not own.lacks("total"):
+            if loaded or not backend.lacks("total"):
                 assert harness.state(TOTAL, key).get() == model.get("total"), (epoch, key)
         times = [of_key["timer"] for of_key in self.models[epoch].values() if "timer" in of_key]
-        if loaded or not own.lacks(TIMERS[TimeDomain.EVENT_TIME]):
-            assert own.timers(TimeDomain.EVENT_TIME).earliest() == min(times, default=None), epoch
+        if loaded or not backend.lacks(TIMERS[TimeDomain.EVENT_TIME]):
+            assert backend.timers(TimeDomain.EVENT_TIME).earliest() == min(times, default=None), epoch
 
     def run_epoch(self, harness: StateHarness, number: int) -> None:
-        """Changes some keys, seals the epoch, and writes it down as the first step of the next epoch does."""
-        own: Any = harness.backend
+        """Changes some keys, seals the epoch, and writes it, as the first step of the next epoch does."""
+        backend: Any = harness.backend
         model = deepcopy(self.models[-1])
-        timers = own.timers(TimeDomain.EVENT_TIME)
+        timers = backend.timers(TimeDomain.EVENT_TIME)
         for key in KEYS:
             if (key + number) % 3 == 0:
                 continue
@@ -106,9 +106,9 @@ class Worker:
         self.turns.seal(harness)
 
     def cells(self) -> int:
-        """Returns how many cells there are in the database, named or not, besides the token's."""
+        """Returns the number of cells in the database, named or not, without the token's cell."""
         database = LocalDatabase(self.turns.folder, Tuning(), wait_s=5)
         database.acquire()
-        found = sum(1 for _ in database.store.scan(b"\x00\x01", b"\xff" * 8))
+        count = sum(1 for _ in database.store.scan(b"\x00\x01", b"\xff" * 8))
         database.close()
-        return found
+        return count

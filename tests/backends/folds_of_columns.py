@@ -1,4 +1,4 @@
-"""Functions that fold columns, and what a test does with their states: by columns, and the same row by row."""
+"""Functions that fold columns, and the accesses of a test to their states: by columns, and the same row by row."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ from state_engine.testing.state_harness import StateHarness
 
 
 class Balance(ColumnReduceFunction):
-    """Adds numbers other than 0; what comes to 0 is nothing. Null adds nothing."""
+    """Adds numbers other than 0; a sum of 0 is no value. Null adds nothing."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         return value1 if value2 is None else value1 + value2 or None
@@ -33,7 +33,7 @@ class Balance(ColumnReduceFunction):
 
 
 class Joined(ColumnReduceFunction):
-    """Joins lists, in place: the order counts."""
+    """Concatenates lists in place, so that the order counts."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         value1.extend(value2 or ())
@@ -47,7 +47,7 @@ class Joined(ColumnReduceFunction):
 
 
 class Account(ColumnAggregateFunction):
-    """The sum of numbers, twice; what comes to 0 is nothing, and a sum of 3 has no result."""
+    """The sum of numbers, twice; a sum of 0 is no value, and a sum of 3 has no result."""
 
     def create_accumulator(self) -> Any:
         return 0, 0
@@ -76,7 +76,7 @@ class Account(ColumnAggregateFunction):
 
 
 class Kept(ColumnAggregateFunction):
-    """Keeps all values, in an accumulator that grows in place; gives Python values."""
+    """Keeps all values in an accumulator that grows in place; returns Python values."""
 
     def create_accumulator(self) -> Any:
         return []
@@ -127,7 +127,7 @@ def entry_of(key: Any) -> tuple[Any, str | None]:
 
 
 class ByColumns:
-    """Asks a state by columns."""
+    """Accesses a state by columns."""
 
     def __init__(self, harness: StateHarness, descriptor: Any) -> None:
         self.state = harness.backend.state(descriptor)
@@ -140,16 +140,16 @@ class ByColumns:
         self.state.remove_many(keys)
 
     def get(self, keys: Keys) -> list[Any]:
-        found = self.state.get_many(keys, *self._result)
-        assert len(found) == len(keys)
-        return found.to_pylist()  # type: ignore[no-any-return]
+        results = self.state.get_many(keys, *self._result)
+        assert len(results) == len(keys)
+        return results.to_pylist()  # type: ignore[no-any-return]
 
     def contains(self, keys: Keys) -> list[Any]:
         return self.state.contains_many(keys).to_pylist()  # type: ignore[no-any-return]
 
 
 class ByRows:
-    """Does the same row by row: each record at its own time."""
+    """Accesses the state row by row: each record at its own time."""
 
     def __init__(self, harness: StateHarness, descriptor: Any) -> None:
         self._harness = harness
@@ -171,11 +171,11 @@ class ByRows:
             state.clear()
 
     def get(self, keys: Keys) -> list[Any]:
-        found = [state.get() for state in self._each(keys.distinct, keys.latest_times)]
-        return [found[code] for code in keys.codes.tolist()]
+        results = [state.get() for state in self._each(keys.distinct, keys.latest_times)]
+        return [results[code] for code in keys.codes.tolist()]
 
     def contains(self, keys: Keys) -> list[Any]:
-        return [found is not None for found in self.get(keys)]
+        return [result is not None for result in self.get(keys)]
 
 
 def of(entries: list[int], times: list[int] | None = None) -> Keys:
@@ -192,5 +192,5 @@ def never_read(columns: Any) -> list[Any]:
 
 
 def silent(keys: list[int]) -> Keys:
-    """Returns keys of records of which nobody may make Python objects."""
+    """Returns keys of records; an error is raised if they become Python objects."""
     return Keys([pa.array(np.array(keys))], never_read)

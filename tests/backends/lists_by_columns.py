@@ -1,4 +1,4 @@
-"""A RocksDB backend for tests that asks lists by columns, as that of a function over batches does."""
+"""A RocksDB backend for tests that accesses lists by columns, as that of a function over batches does."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from state_engine.backends.rocksdb import RocksDBKeyedStateBackend
 
 
 class ListsByColumns(RocksDBKeyedStateBackend):
-    """The backend. It forgets the numbers of keys after each epoch, however few there are."""
+    """The backend. It drops the numbers of keys after each epoch, even if there are only a few."""
 
     def commit(self, token: str) -> None:
         self._index.keys.limit = 0

@@ -1,4 +1,4 @@
-"""Which tests of the conformance suite run on which layouts of state in `make test`; the long run has the product."""
+"""Which tests of the conformance suite run on which layouts of state in `make test`; the long run has all pairs."""
 
 import hashlib
 from collections import defaultdict
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 FAMILIES = ("test_heap_keeps_the_suite", "test_rocksdb_keeps_the_suite")
-"""Modules in which each layout is a class that derives the suite."""
+"""Modules in which each layout is a subclass of the suite."""
 PLAIN = "TestHeapBackend"
 """The layout on which every test of the suite runs."""
 
@@ -18,7 +18,7 @@ class Case(NamedTuple):
 
     Attributes:
         family: The module of the layout.
-        layout: The class that derives the suite.
+        layout: The subclass of the suite.
         suite: The class of the suite that has the test.
         test: Its name, with its parameters.
     """
@@ -42,7 +42,7 @@ def case(layout: type, family: str, test: str) -> Case:
 def chosen(cases: Collection[Case]) -> set[Case]:
     """Returns for each test the plain layout and, by a hash of its name, one other of the heap and one of RocksDB.
 
-    Where a layout would then not meet some class of the suite, one more test of that class is added for it.
+    If a layout then had no test of a class of the suite, one test of that class is added for it.
     """
     alike: dict[tuple[str, bool, str], list[Case]] = defaultdict(list)
     for one in cases:

@@ -1,4 +1,4 @@
-"""The page on state backends says how to add a kind of state: here its code is run, on all backends and layouts."""
+"""The page on state backends shows how to add a kind of state: this runs its code, on all backends and layouts."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "state-backends.md"
 
 @pytest.fixture
 def kind(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Returns the classes of the page, said in the places that it names."""
+    """Returns the classes of the page, registered in the places that it names."""
     names: dict[str, Any] = {
         "MapStateDescriptor": MapStateDescriptor, "Types": Types, "State": State, "StateColumns": StateColumns,
         "np": np, "pa": pa,
@@ -50,9 +50,9 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     def _columns(descriptor: Any, table: Any, rows: Any, rules: Any, accessed: Any) -> Any:
         if not isinstance(descriptor, set_of):
             return columns_of(descriptor, table, rows, rules, accessed)
-        asked = table if rules is None else made_states.TtlMaps(table, rules, accessed)
+        columns = table if rules is None else made_states.TtlMaps(table, rules, accessed)
         column, elements = Column(descriptor.name, descriptor.type_info), descriptor.key_type_info
-        return names["SetColumns"](asked, column, Column(descriptor.name, elements))
+        return names["SetColumns"](columns, column, Column(descriptor.name, elements))
 
     monkeypatch.setattr(made_states, "row_state", row_state)
     monkeypatch.setattr(made_states, "ttl_state", ttl_state)

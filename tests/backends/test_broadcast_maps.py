@@ -1,4 +1,4 @@
-"""Broadcast state as a map: what a function may do with it, and what the log then says."""
+"""Broadcast state as a map: its methods for a function, and the rows that it writes to the log."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 
 
 class Pair:
-    """Subtasks 0 and 1 of an operator, which do the same, and the log that subtask 0 writes."""
+    """Subtasks 0 and 1 of an operator, which change the same, and the log that subtask 0 writes."""
 
     def __init__(self, descriptor: MapStateDescriptor = RULES) -> None:
         self.descriptor = descriptor
@@ -28,7 +28,7 @@ class Pair:
         return state
 
     def do(self, change: Callable[[BroadcastMap], None]) -> list[tuple[Op, Any, Any]]:
-        """Changes both, ends the epoch, and returns its rows."""
+        """Changes the state in both subtasks, ends the epoch, and returns its rows."""
         for state in self.maps:
             change(state)
         first, second = (state.freeze(7, 0) for state in self.maps)
@@ -40,7 +40,7 @@ class Pair:
         return [(Op(row["op"]), row["user_key"], row["value"]) for row in first.to_pylist()]
 
     def check(self, expected: dict[Any, Any]) -> None:
-        """What both subtasks hold, and one that loads the log, and the side that only reads."""
+        """Checks the state of both subtasks, of one that loads the log, and of the side that only reads."""
         fresh = self._map(1)
         fresh.load(self.log)
         for state in (*self.maps, fresh, *(state.read_only for state in self.maps)):
@@ -125,8 +125,8 @@ def test_values_that_can_change_are_copies() -> None:
     pair.do(lambda s: s.put("a", given))
     given.append(2)
     for state in (*pair.maps, *(state.read_only for state in pair.maps)):
-        for found in (state.get("a"), next(iter(state.values())), dict(state.items())["a"]):
-            found.append(3)
+        for value in (state.get("a"), next(iter(state.values())), dict(state.items())["a"]):
+            value.append(3)
         assert state["a"] == [1]
     assert pair.do(lambda s: None) == []
 

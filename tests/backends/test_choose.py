@@ -1,4 +1,4 @@
-"""From settings to instances, and where databases lie."""
+"""How settings become backends, and where databases are stored."""
 
 import tempfile
 from pathlib import Path
@@ -41,11 +41,11 @@ def test_operators_jobs_and_roots_do_not_share_and_are_spread_over_the_disks() -
 
 def test_the_default_folder_is_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    own = operator_folder([], "root", "job", "op").parent
-    assert own.parent == tmp_path
-    assert own.stat().st_mode & 0o077 == 0
-    own.rmdir()
-    own.symlink_to(tmp_path)
+    folder = operator_folder([], "root", "job", "op").parent
+    assert folder.parent == tmp_path
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
     with pytest.raises(LocalStateError, match="not a folder of this user"):
         operator_folder([], "root", "job", "op")
 

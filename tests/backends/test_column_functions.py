@@ -1,4 +1,4 @@
-"""What a function that folds columns is asked, and what becomes of a column that is none of the state's."""
+"""The calls of a function that folds columns, and the refusal of columns that do not fit the state."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def lives(milliseconds: int = 100) -> StateTtlConfig.Builder:
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Gives what makes the state of a descriptor, with its harness."""
+    """Returns a function that makes the state of a descriptor, with its harness."""
     opened = []
 
     def make(*args: Any) -> Any:
@@ -50,14 +50,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 class Total(Balance):
-    """Is asked by columns alone."""
+    """Is called only by columns."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         raise AssertionError("called value by value")
 
 
 class Columns(Account):
-    """Likewise."""
+    """Is called only by columns."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -96,7 +96,7 @@ def test_an_aggregate_is_asked_once_with_what_is_there(place: Any, ttl: bool) ->
 
 @pytest.mark.parametrize("ttl", [False, True])
 @pytest.mark.parametrize("name", ["reduced", "aggregated"])
-def test_no_key_becomes_a_python_object_where_all_lies_as_columns(name: str, ttl: bool) -> None:
+def test_no_key_becomes_a_python_object_where_all_is_in_columns(name: str, ttl: bool) -> None:
     aggregated = name == "aggregated"
     if aggregated:
         descriptor: Any = AggregatingStateDescriptor("v", Columns(), PAIR)
@@ -109,17 +109,17 @@ def test_no_key_becomes_a_python_object_where_all_lies_as_columns(name: str, ttl
     assert isinstance(harness.backend._tables["v"], ValueColumnTable)
     for _ in range(2):
         state.add_many(silent([1, 2, 1]), pa.array([1, 2, 3]))
-        found = state.get_many(silent([2, 1]), *[Types.LONG()] * aggregated).to_pylist()
+        values = state.get_many(silent([2, 1]), *[Types.LONG()] * aggregated).to_pylist()
         assert state.contains_many(silent([2, 3])).to_pylist() == [True, False]
         harness.seal()
-    assert found == ([12, 24] if aggregated else [4, 8])
+    assert values == ([12, 24] if aggregated else [4, 8])
     state.remove_many(silent([2]))
     assert state.contains_many(silent([2, 1])).to_pylist() == [False, True]
 
 
 @pytest.mark.parametrize("stored", [[], [0], [0, 2], [0, 1, 2]])
 def test_what_was_stored_is_reduced_before_what_is_added(place: Any, stored: list[int]) -> None:
-    """Whichever keys had something."""
+    """Whichever keys had a value."""
     harness, state = place(FOLDS["joined"]())
     keys = of([0, 1, 2])
     if stored:
@@ -158,11 +158,11 @@ def test_without_keys_nothing_is_asked(place: Any, name: str, ttl: bool) -> None
     assert harness.seal() == {}
 
 
-# Columns that are none of the state's ---------------------------------------------------------------------------------
+# Columns that do not fit the state ------------------------------------------------------------------------------------
 
 
 class Told(Account):
-    """Gives what a test wants."""
+    """Returns the columns that a test sets."""
 
     def __init__(self) -> None:
         self.accumulators: Any = None
@@ -176,7 +176,7 @@ class Told(Account):
 
 
 class Reduced(Balance):
-    """Gives what a test wants in its next calls; None is what it would give itself."""
+    """Returns the columns that a test sets for its next calls; for None it returns its own result."""
 
     def __init__(self) -> None:
         self.given: list[Any] = []
@@ -241,7 +241,7 @@ def test_results_that_are_none_are_named(place: Any, column: Any, error: type[Ex
 def test_reduced_values_that_are_none_are_named_and_nothing_is_written(
     place: Any, column: Any, error: type[Exception], call: int
 ) -> None:
-    """Where what is added is reduced, and where that is with what there was: in columns this is another call."""
+    """One call reduces the added values, another one reduces the result with the existing value."""
     function = Reduced()
     harness, state = place(ReducingStateDescriptor("v", function, Types.LONG()))
     keys = of([1, 2, 1])

@@ -44,7 +44,7 @@ class Latest(AggregateFunction):
 
 
 class Asks(KeyedBatchProcessFunction):
-    """Does what a test wants with one state; keeps what it got."""
+    """Makes the calls that a test chooses on one state; keeps the results."""
 
     def __init__(self, descriptor, *calls):
         self.descriptor = descriptor
@@ -62,13 +62,13 @@ class Asks(KeyedBatchProcessFunction):
 
     def process_batch(self, keys, batch, ctx):
         for name, *arguments in self.calls:
-            found = getattr(self.state, name)(keys, *arguments)
-            if found is not None:
-                self.got.append(found.to_pylist())
+            result = getattr(self.state, name)(keys, *arguments)
+            if result is not None:
+                self.got.append(result.to_pylist())
 
 
 def asked(descriptor, records, *calls, backend="heap"):
-    """Returns what calls gave, and the state behind them."""
+    """Returns the results of calls, and the state after them."""
     with Harness(Asks(descriptor, *calls), "k", "k string", "k string", state_backend=backend) as harness:
         harness.process_elements([(k,) for k in records])
         (function,) = harness.functions
@@ -332,8 +332,8 @@ def test_nan_is_one_user_key(backend, wraps):
     with Harness(function, "k", "k string", "k string", state_backend=backend) as harness:
         for _ in range(2):
             harness.process_elements([("a",)] * 3)
-        values, there, entries = harness.functions[0].got[-3:]
-        assert (values, there, [len(of_key) for of_key in entries]) == ([3] * 3, [True] * 3, [1] * 3)
+        values, present, entries = harness.functions[0].got[-3:]
+        assert (values, present, [len(of_key) for of_key in entries]) == ([3] * 3, [True] * 3, [1] * 3)
         assert [*harness.snapshot().states()["m"]["a"].values()] == [3]
 
 
@@ -348,8 +348,8 @@ def test_without_keys_columns_have_their_types():
 class Empty(Asks):
     def process_batch(self, keys, batch, ctx):
         none = keys.take(np.array([], int))
-        found = [self.state.get_many(none, []), self.state.contains_many(none, []), self.state.items_many(none)]
-        Empty.types = [one.type for one in found]
+        results = [self.state.get_many(none, []), self.state.contains_many(none, []), self.state.items_many(none)]
+        Empty.types = [one.type for one in results]
 
 
 @pytest.mark.parametrize("by_columns", [True, False])

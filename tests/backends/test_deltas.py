@@ -1,4 +1,4 @@
-"""Rows of the log on their way into a table: what clears or resets in the middle of them undoes what came before."""
+"""Rows of the log that are applied to a table: a clear or reset among them undoes the rows before it."""
 
 import random
 from typing import Any
@@ -18,7 +18,7 @@ KEYS, SPACES = ["a", "b", "c"], [None, "0/10"]
 
 
 def drawn_rows(drawn: random.Random, descriptor: Any, count: int) -> list[dict[str, Any]]:
-    """Returns rows in any order that an epoch, or several that were folded into one table, could have."""
+    """Returns rows in any order that one epoch, or several epochs folded into one table, could have."""
     ops = [Op.CLEAR, Op.APPEND, Op.APPEND] if descriptor is LISTS else [Op.CLEAR, Op.PUT, Op.PUT, Op.DELETE]
     rows = []
     for number in range(count):
@@ -33,16 +33,16 @@ def drawn_rows(drawn: random.Random, descriptor: Any, count: int) -> list[dict[s
 
 
 def content(harness: StateHarness, descriptor: Any) -> dict[Any, Any]:
-    found = {}
+    values = {}
     for key in KEYS:
         for space in SPACES:
             state = harness.state(descriptor, key, space)
-            found[key, space] = list(state.get() if descriptor is LISTS else state.items())
-    return found
+            values[key, space] = list(state.get() if descriptor is LISTS else state.items())
+    return values
 
 
 def played(rows: list[dict[str, Any]], found: dict[Any, Any]) -> dict[Any, Any]:
-    """Returns what one row after the other makes of lists or maps."""
+    """Returns lists or maps after the rows were applied one by one."""
     for row in rows:
         at = row["k"], row["namespace"]
         held = found.get(at, [])
@@ -77,7 +77,7 @@ def test_a_clear_in_the_middle_undoes_what_came_before(
 
 
 def test_an_expired_entry_keeps_no_spelling_by_columns(make_backend: Any) -> None:
-    """As `test_an_expired_entry_keeps_no_spelling` of the suite, which has row methods."""
+    """Like `test_an_expired_entry_keeps_no_spelling` of the suite, which uses row methods."""
     descriptor = MapStateDescriptor("doubles", Types.DOUBLE(), Types.LONG())
     lives = StateTtlConfig.new_builder(Time.milliseconds(100)).disable_cleanup_in_background().build()
     descriptor.enable_time_to_live(lives)

@@ -1,4 +1,4 @@
-"""Reducing and aggregating states of functions that fold columns are those of rows, in whatever table they lie."""
+"""Reducing and aggregating states of functions that fold columns equal those of rows, in every kind of table."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ CONFIGS: dict[str, Callable[[], StateTtlConfig.Builder] | None] = {
     "of events, read": lambda: bare().use_event_time().update_ttl_on_read_and_write(),
 }
 CLEANED = ("written", "read")
-"""With these the heap removes what has expired, and RocksDB leaves it."""
+"""With these the heap removes expired values, and RocksDB keeps them."""
 
 
 class Databases:
@@ -55,7 +55,7 @@ class Databases:
 
 
 class Written(RocksDBKeyedStateBackend):
-    """Writes what was sealed at once, as a worker does."""
+    """Writes sealed changes at once, as a worker does."""
 
     def settle(self) -> None:
         super().settle()
@@ -76,13 +76,13 @@ def rows(epoch: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
 
 
 def written(epoch: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
-    """Returns those that write something: RocksDB does not ask whether there is anything that a row removes."""
+    """Returns the rows that write something: RocksDB does not check whether a row removes an existing value."""
     puts = {name: [row for row in of_state if row["op"] == Op.PUT] for name, of_state in epoch.items()}
     return rows({name: of_state for name, of_state in puts.items() if of_state})
 
 
 class Forms:
-    """The same state row by row, by columns over dicts, over columns, and in RocksDB, to which the same is done."""
+    """The same state in four forms, with the same calls: row by row, columns over dicts, columns, and RocksDB."""
 
     def __init__(self, name: str, config: str, databases: Databases) -> None:
         self.name = name
@@ -100,10 +100,10 @@ class Forms:
         return [kind(one, descriptor) for kind, one in zip(kinds, self.harnesses, strict=True)]
 
     def do(self, verb: str, *arguments: Any) -> Any:
-        """Returns what the verb gives in all forms."""
+        """Returns the result of the verb, which is the same in all forms."""
         first, *others = (getattr(one, verb)(*arguments) for one in self.asked())
-        for found in others:
-            assert found == first
+        for result in others:
+            assert result == first
         return first
 
     def at(self, now: int) -> None:
@@ -123,7 +123,7 @@ class Forms:
             one.backend.forget()
 
     def exchange(self) -> None:
-        """Goes on with what another form has written."""
+        """Continues with the state that another form has written."""
         logs = [(one.epochs, one._schemas, one._sealed) for one in self.harnesses]
         taken = [1, 2, 0, 0] if self.config in CLEANED else [1, 2, 3, 0]
         self.harnesses = [
@@ -180,7 +180,7 @@ def test_all_forms_give_and_log_the_same(name: str, config: str, seed: int, data
 @pytest.mark.parametrize("config", ["forever", "returned"])
 @pytest.mark.parametrize("name", FOLDS)
 def test_rows_and_columns_may_take_turns(name: str, config: str, databases: Databases) -> None:
-    """What one adds, the other reads, in the same epoch and in the next one."""
+    """One form reads the values that the other one adds, in the same epoch and in the next one."""
     forms = Forms(name, config, databases)
     keys, values = OWN.take(np.array([3, 4, 3])), [VALUES[name][-1], VALUES[name][0], VALUES[name][1]]
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Accumulators that grow in place: how often they are copied, which the suite cannot see."""
+"""Accumulators that grow in place: how often they are copied, which the suite cannot observe."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from state_engine.testing.state_ttl_cases import with_ttl
 
 
 class Watched(Collecting):
-    """Remembers the accumulators that it was given; a dict takes the value as a key."""
+    """Records the accumulators that it gets; a dict uses the value as a key."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind

@@ -1,4 +1,4 @@
-"""The conformance suite, for the heap backend, and for ones that keep values by namespace, and by place."""
+"""The conformance suite, for the heap backend, and for backends that store values by namespace and by place."""
 
 from values_by_namespace import ByNamespace, ByPlace
 

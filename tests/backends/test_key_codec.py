@@ -1,4 +1,4 @@
-"""Keys between Python and columns."""
+"""Conversion of keys between Python and columns."""
 
 import datetime
 import decimal

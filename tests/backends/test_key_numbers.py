@@ -1,4 +1,4 @@
-"""Numbers of keys: one for each key, whichever way it is looked up, until nobody holds it any more."""
+"""Numbers of keys: one for each key, whichever way it is looked up, until nothing uses it any more."""
 
 import datetime
 import decimal
@@ -42,17 +42,17 @@ def columns_of(codec: KeyCodec, keys: list[Any]) -> Keys:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_key_has_one_number(ddl: str, seed: int) -> None:
     drawn, codec = random.Random(seed), KeyCodec(parse_columns(ddl), M)
-    numbers, known = KeyNumbers(codec), {}
+    numbers, number_of = KeyNumbers(codec), {}
     for size in (1, 200, 3, 3, 400, 1, 100):
         keys = drawn.choices(KEYS[ddl], k=size)
         if drawn.random() < 0.5:
-            found = dict(zip(keys, numbers.of(keys).tolist(), strict=True))
+            given = dict(zip(keys, numbers.of(keys).tolist(), strict=True))
         else:
-            asked = columns_of(codec, keys)
-            found = dict(zip(asked.entries, numbers.of_each(asked).tolist(), strict=True))
-        assert all(known.setdefault(key, number) == number for key, number in found.items())
-        assert sorted(known.values()) == list(range(len(numbers)))
-    assert [known[key] for key in numbers.entries] == list(range(len(numbers)))
+            columns = columns_of(codec, keys)
+            given = dict(zip(columns.entries, numbers.of_each(columns).tolist(), strict=True))
+        assert all(number_of.setdefault(key, number) == number for key, number in given.items())
+        assert sorted(number_of.values()) == list(range(len(numbers)))
+    assert [number_of[key] for key in numbers.entries] == list(range(len(numbers)))
     assert numbers.groups.tolist() == [codec.key_group(key) for key in numbers.entries]
     some = np.array(drawn.choices(range(len(numbers)), k=10))
     assert codec.read(numbers.columns(some)) == [numbers.entries[number] for number in some]
@@ -65,7 +65,7 @@ def test_who_is_left_keeps_the_order(ddl: str) -> None:
     codec = KeyCodec(parse_columns(ddl), M)
     numbers, keys = KeyNumbers(codec), KEYS[ddl]
     numbers.of(keys)
-    assert numbers.drop_unused([np.array([0])], 1) is None  # so few are not looked at
+    assert numbers.drop_unused([np.array([0])], 1) is None  # with so few, nothing is checked
     before, held = numbers.among(np.arange(len(keys)))[0], np.arange(0, len(keys), 3)
     numbers.limit = 0
     new = numbers.drop_unused([held[::2], held[1::2]], len(held))
@@ -83,9 +83,9 @@ def test_keys_too_large_for_one_column_stay_in_several(monkeypatch: pytest.Monke
     numbers, keys = KeyNumbers(KeyCodec(parse_columns("k string"), M)), [f"key {n:100}" for n in range(2_000)]
     for start in range(0, 2_000, 100):
         numbers.of(keys[start : start + 100])
-    asked = np.array([1_500, 3, 1_500, 40])
-    among, positions = numbers.among(asked)
-    assert [among.entries[at] for at in positions] == [keys[n] for n in asked]
+    wanted = np.array([1_500, 3, 1_500, 40])
+    among, positions = numbers.among(wanted)
+    assert [among.entries[at] for at in positions] == [keys[n] for n in wanted]
     assert len(among) == 3
     assert numbers.of_each(among).tolist() == [3, 40, 1_500]
     numbers.limit = 0
@@ -104,7 +104,7 @@ def test_keys_too_large_for_one_column_stay_in_several(monkeypatch: pytest.Monke
 def test_keys_of_a_great_window_that_is_over_are_forgotten_with_it() -> None:
     numbers = KeyNumbers(KeyCodec(parse_columns("k bigint"), M))
     every = numbers.of(list(range(20_000)))
-    assert numbers.drop_unused([every], len(every)) is None  # looked at: all are held
+    assert numbers.drop_unused([every], len(every)) is None  # checked: all are in use
     assert numbers.limit == 40_000
     assert numbers.drop_unused([every[:15_000]], 15_000) is None  # not yet worth it
     assert numbers.drop_unused([every[:10]], 10) is not None
@@ -132,13 +132,13 @@ def test_keys_of_another_arrow_type_are_the_same() -> None:
 
 @pytest.mark.parametrize("ddl", KEYS)
 def test_keys_of_numbers_are_not_looked_up_again(ddl: str) -> None:
-    """Of few of many, and of many of them; also when they are taken from, in any order."""
+    """For few and for many of the keys; also for a selection of them, in any order."""
     codec, keys = KeyCodec(parse_columns(ddl), M), KEYS[ddl]
     numbers = KeyNumbers(codec)
     numbers.of(keys)
     for some in (np.array([2, 0]), np.array([1]), np.arange(len(keys))[::-1]):
-        found = numbers.each(some)
-        assert found.entries == [keys[number] for number in some]
-        assert numbers.of_each(found).tolist() == some.tolist()
-        taken = found.take(np.array([0, 0, len(some) - 1]))
+        selected = numbers.each(some)
+        assert selected.entries == [keys[number] for number in some]
+        assert numbers.of_each(selected).tolist() == some.tolist()
+        taken = selected.take(np.array([0, 0, len(some) - 1]))
         assert numbers.of_each(taken)[taken.codes].tolist() == [some[0], some[0], some[-1]]

@@ -1,4 +1,4 @@
-"""Integer keys in a table: the numbers that a dict would give, and none that does not pay."""
+"""Integer keys in a table: it gives the same numbers as a dict, and is used only where it pays off."""
 
 import random
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ LEAST, LARGEST = -(2**63), 2**63 - 1
 
 
 class Known:
-    """Keys as they were added, part by part."""
+    """Keys that are added part by part."""
 
     def __init__(self) -> None:
         self.places = IntegerKeys()
@@ -30,9 +30,9 @@ class Known:
         self.keys += keys
 
     def look(self, *wanted: int) -> list[int]:
-        found: list[int] = self.places.numbers_of(pa.array(wanted, pa.int64()), self._from).tolist()
-        assert found == [self.keys.index(key) if key in self.keys else -1 for key in wanted]
-        return found
+        numbers: list[int] = self.places.numbers_of(pa.array(wanted, pa.int64()), self._from).tolist()
+        assert numbers == [self.keys.index(key) if key in self.keys else -1 for key in wanted]
+        return numbers
 
     def _from(self, number: int) -> Iterator[Any]:
         self.asked.append(number)
@@ -42,26 +42,26 @@ class Known:
 @pytest.mark.parametrize("start", [0, LEAST, LARGEST - 1000, -500])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_key_is_found_where_it_was_added(start: int, seed: int) -> None:
-    known, drawn = Known(), random.Random(seed)
-    left = [start + n for n in range(1000)]
-    drawn.shuffle(left)
-    while left:
+    keys, drawn = Known(), random.Random(seed)
+    remaining = [start + n for n in range(1000)]
+    drawn.shuffle(remaining)
+    while remaining:
         count = drawn.choice([1, 7, 300])
-        known.add(*left[:count])
-        left = left[count:]
-        if known.places.are_close:
-            known.look(*drawn.sample(known.keys, min(len(known.keys), 20)), *left[:20])
-            known.look(start, LEAST, LEAST + 1, 0, LARGEST, LARGEST - 1)
-    assert known.places.are_close
+        keys.add(*remaining[:count])
+        remaining = remaining[count:]
+        if keys.places.are_close:
+            keys.look(*drawn.sample(keys.keys, min(len(keys.keys), 20)), *remaining[:20])
+            keys.look(start, LEAST, LEAST + 1, 0, LARGEST, LARGEST - 1)
+    assert keys.places.are_close
 
 
 def test_only_what_is_new_is_placed_while_keys_count_upwards() -> None:
-    known = Known()
+    keys = Known()
     for start in range(0, 1000, 10):
-        known.add(*range(start, start + 10))
-        known.look(start, start + 9, start + 10)
-    assert 5 < known.asked.count(0) < 20
-    assert len(known.asked) == 100
+        keys.add(*range(start, start + 10))
+        keys.look(start, start + 9, start + 10)
+    assert 5 < keys.asked.count(0) < 20
+    assert len(keys.asked) == 100
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_a_table_that_does_not_pay_is_not_made(keys: list[Any]) -> None:
 
 
 def test_keys_far_apart_come_close_and_the_other_way_round() -> None:
-    known = Known()
-    known.add(0, 99)
-    assert not known.places.are_close
-    known.add(*range(1, 99))
-    assert known.places.are_close
-    known.look(0, 50, 99, 100, -1)
-    known.add(10_000)
-    assert not known.places.are_close
-    known.add(*range(100, 10_000))
-    known.look(0, 99, 10_000, 5_000, 10_001)
+    keys = Known()
+    keys.add(0, 99)
+    assert not keys.places.are_close
+    keys.add(*range(1, 99))
+    assert keys.places.are_close
+    keys.look(0, 50, 99, 100, -1)
+    keys.add(10_000)
+    assert not keys.places.are_close
+    keys.add(*range(100, 10_000))
+    keys.look(0, 99, 10_000, 5_000, 10_001)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Cells of lists: what went in comes out, whichever cells are read together."""
+"""Cells of lists: the elements come out as they went in, whichever cells are read together."""
 
 import datetime
 import decimal
@@ -64,10 +64,10 @@ ELEMENTS = st.sampled_from(sorted(TYPES)).flatmap(
 
 
 def cells_of(ddl: str, lists: list[list[Any]], before: int = 0) -> list[bytes]:
-    """Returns the cells of lists, of a part of an array that has other elements around them."""
-    kind, flat = ddl_to_arrow(ddl), [one for own in lists for one in own]
+    """Returns the cells of lists that are a part of an array, with other elements around them."""
+    kind, flat = ddl_to_arrow(ddl), [one for elements in lists for one in elements]
     array = pa.array([*flat[:before], *flat, None], kind).slice(len(flat[:before]), len(flat))
-    return ListCells(kind).cells(array, np.array([len(own) for own in lists], np.int64))
+    return ListCells(kind).cells(array, np.array([len(elements) for elements in lists], np.int64))
 
 
 @settings(max_examples=5 * settings.default.max_examples)
@@ -87,7 +87,7 @@ def test_elements_come_back_from_whichever_cells_are_read_together(given: Any, d
 @given(ELEMENTS)
 def test_a_cell_is_the_same_whatever_lies_around_it(given: Any) -> None:
     ddl, lists, before = given
-    assert cells_of(ddl, lists, before) == [cell for own in lists for cell in cells_of(ddl, [own])]
+    assert cells_of(ddl, lists, before) == [cell for elements in lists for cell in cells_of(ddl, [elements])]
 
 
 @pytest.mark.parametrize("kind", ["string", "binary"])

@@ -1,4 +1,4 @@
-"""Values that lie by namespace: asked for by columns, they are those of a table of entries, and so are its rows."""
+"""Values by namespace: read by columns, they equal those of a table of entries, and so do the rows in the log."""
 
 import gc
 import random
@@ -36,7 +36,7 @@ def asked(drawn: random.Random, count: int) -> NamespacedKeys:
 
 
 class Compared:
-    """A table by namespace and one of entries, to which the same is done."""
+    """A table by namespace and one of entries, with the same calls."""
 
     def __init__(self, by_columns: Any = ByNamespace) -> None:
         self.harnesses = [StateHarness(make, "k bigint") for make in (by_columns, ByRows)]
@@ -78,7 +78,7 @@ def test_columns_and_log_are_those_of_entries(seed: int, by_columns: Any) -> Non
 
 
 def rows(epoch: dict[str, list[dict[str, Any]]]) -> Any:
-    """Returns what an epoch brought; rows of different entries have no order."""
+    """Returns the rows of an epoch; those of different entries have no order."""
     shown = {name: [{**row, "seq": None} for row in of_state] for name, of_state in epoch.items()}
     return {name: sorted(of_state, key=repr) for name, of_state in shown.items()}
 
@@ -100,7 +100,7 @@ def contents(harness: StateHarness) -> dict[Any, Any]:
     [(ValueStateDescriptor("a", Types.LONG()), "put_many"), (ListStateDescriptor("a", Types.LONG()), "add_many")],
 )
 def test_a_namespace_of_which_nothing_is_left_is_gone(descriptor: StateDescriptor, put: str) -> None:
-    """Windows come and go for ever."""
+    """New windows replace old ones for ever."""
     harness = StateHarness(ByNamespace, "k bigint")
     state = harness.backend.state(descriptor)
     keys = NamespacedKeys([pa.array([0, 1]), pa.array([0, 0])], OWN, SPACES)
@@ -115,7 +115,7 @@ def test_a_namespace_of_which_nothing_is_left_is_gone(descriptor: StateDescripto
 
 
 def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
-    """Keys come and go for ever, too; the others keep what they have."""
+    """New keys replace old ones for ever, too; the other keys keep their values."""
     harness = StateHarness(HeapKeyedStateBackend, "k bigint")
     descriptor = ValueStateDescriptor("a", Types.LONG())
     harness.backend.timers_by_columns = True
@@ -123,9 +123,9 @@ def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
     timers = harness.backend.timers(TimeDomain.EVENT_TIME)
     counted, before = [], asked(random.Random(1), 0)
     for start in range(0, 60_000, 2_000):
-        own = Keys([pa.array(range(start, start + 2_000))], lambda columns: columns[0].to_pylist())
-        keys = NamespacedKeys([indices(np.arange(2_000)), indices(np.zeros(2_000, np.int64))], own, [f"{start}/"])
-        state.columns.put_many(keys, own.columns[0])
+        plain = Keys([pa.array(range(start, start + 2_000))], lambda columns: columns[0].to_pylist())
+        keys = NamespacedKeys([indices(np.arange(2_000)), indices(np.zeros(2_000, np.int64))], plain, [f"{start}/"])
+        state.columns.put_many(keys, plain.columns[0])
         timers.register_keys(keys, np.full(2_000, start))
         assert len(timers.due_keys(start - 2_000, in_turn=False) or ()) == (2_000 if start else 0)
         state.columns.remove_many(before)
@@ -141,7 +141,7 @@ def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
 
 
 def test_keys_of_a_batch_are_freed_with_it() -> None:
-    """A collection would come behind the task: what the next slices of a batch need would be there besides."""
+    """Garbage collection would run after the task, so memory for the next slices of a batch would be needed as well."""
     gc.disable()
     try:
         keys = asked(random.Random(1), 10)
@@ -174,7 +174,7 @@ def test_many_timers_of_one_time_are_caught_up_as_they_were(make: Any) -> None:
 
 
 def apply(harness: StateHarness, other: StateHarness) -> int:
-    """Seals an epoch of one and lets the other one catch up; returns how many rows it had."""
+    """Seals an epoch of one harness and lets the other one catch up; returns the number of the epoch's rows."""
     changes = harness.backend.freeze(0)
     harness.backend.settle()
     for schema, table in changes:
@@ -184,7 +184,7 @@ def apply(harness: StateHarness, other: StateHarness) -> int:
 
 @pytest.mark.parametrize("count", [0, 1, 20, 300])
 def test_keys_in_namespaces_are_numbered_as_they_come(count: int) -> None:
-    """What an order decides, as in sketches, is as it would be with any other keys."""
+    """Results that depend on the order, as sketches do, are the same as with any other keys."""
     keys = asked(random.Random(count), count)
     plain = Keys(keys.columns, lambda _: [])
     assert keys.codes.tolist() == plain.codes.tolist()

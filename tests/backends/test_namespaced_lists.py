@@ -1,4 +1,4 @@
-"""Lists that lie by namespace: asked for by columns, they are those of a table of entries, and so are its rows."""
+"""Lists by namespace: read by columns, they equal those of a table of entries, and so do the rows in the log."""
 
 import random
 from itertools import product
@@ -56,7 +56,7 @@ def test_columns_and_log_are_those_of_entries(seed: int) -> None:
 
 
 def change(drawn: random.Random, name: str, keys: Keys, states: list[Any]) -> None:
-    """Does the same to several states."""
+    """Makes the same random call on several states."""
     what, values = drawn.random(), VALUES[name]
     added = [drawn.choice(values) for _ in range(len(keys))]
     lists = [[drawn.choice(values) for _ in range(drawn.randrange(4))] for _ in range(len(keys))]
@@ -138,7 +138,7 @@ def compare(changes: list[tuple[bool, list[int]]], wanted: list[int]) -> None:
 
 
 def test_what_an_epoch_adds_is_all_that_it_merges() -> None:
-    """A run of a million elements is not written anew for each thousand that come behind it."""
+    """A run of a million elements is not rewritten for each thousand that are appended after it."""
     runs = ListRuns()
     runs.append(Elements(np.arange(100_000), pa.array(np.arange(100_000))))
     largest = runs.all()[0].values

@@ -1,4 +1,4 @@
-"""Maps that lie as columns: asked for by columns, they are those of a table of entries, and so are its rows."""
+"""Maps stored as columns: read by columns, they equal those of a table of entries, and so do the rows in the log."""
 
 import datetime
 import random
@@ -77,7 +77,7 @@ def test_columns_and_log_are_those_of_entries(seed: int) -> None:
 
 
 def change(drawn: random.Random, name: str, keys: Keys, user_keys: list[Any], states: list[Any]) -> None:
-    """Does the same to several states."""
+    """Makes the same random call on several states."""
     what, values = drawn.random(), [drawn.choice(VALUES[name][1]) for _ in range(len(keys))]
     for state in states:
         if what < 0.6:
@@ -89,12 +89,12 @@ def change(drawn: random.Random, name: str, keys: Keys, user_keys: list[Any], st
 
 
 def in_order(epoch: dict[str, list[dict[str, Any]]]) -> dict[Any, list[Any]]:
-    """Returns the rows of each map in the order that the log gives them."""
-    found: dict[Any, list[Any]] = {}
+    """Returns the rows of each map in the order of the log."""
+    of_map: dict[Any, list[Any]] = {}
     for name, of_state in epoch.items():
         for row in sorted(of_state, key=lambda row: row["seq"]):
-            found.setdefault((name, row["k"], row["namespace"]), []).append((row["op"], row["user_key"], row["value"]))
-    return found
+            of_map.setdefault((name, row["k"], row["namespace"]), []).append((row["op"], row["user_key"], row["value"]))
+    return of_map
 
 
 def contents(harness: StateHarness) -> dict[Any, Any]:
@@ -108,7 +108,7 @@ def contents(harness: StateHarness) -> dict[Any, Any]:
 @pytest.mark.all_pairs(seed=3)
 @pytest.mark.parametrize("seed", range(6))
 def test_row_methods_are_those_of_entries(seed: int) -> None:
-    """No function has both; between them nothing is lost."""
+    """No function uses both forms; nothing is lost between them."""
     drawn = random.Random(seed)
     both = [StateHarness(make, "k bigint") for make in (ByNamespace, ByRows)]
     for epoch in range(6):
@@ -154,7 +154,7 @@ def test_a_null_that_was_put_is_there() -> None:
         harness.seal()
 
 
-def test_the_last_value_of_an_entry_counts_and_user_keys_may_be_asked_for_again() -> None:
+def test_the_last_value_of_an_entry_counts_and_user_keys_may_be_read_again() -> None:
     harness = StateHarness(ByNamespace, "k bigint")
     state, keys, user_keys = harness.backend.state(LONGS).columns, longs([1, 2, 1, 1]), pa.array([5, 5, 5, 6])
     assert state.get_many(keys, user_keys).to_pylist() == [None] * 4
@@ -163,8 +163,8 @@ def test_the_last_value_of_an_entry_counts_and_user_keys_may_be_asked_for_again(
     assert state.get_many(keys, pa.array([6, 6, 5, 5])).to_pylist() == [4, None, 3, 3]
 
 
-def test_user_keys_that_change_are_asked_for_anew() -> None:
-    """Arrays of NumPy, and lists, may be filled with others between two calls."""
+def test_user_keys_that_change_are_read_again() -> None:
+    """NumPy arrays and lists may get other values between two calls."""
     harness = StateHarness(ByNamespace, "k bigint")
     state, keys, user_keys = harness.backend.state(LONGS).columns, longs([1, 2]), np.array([5, 6])
     state.put_many(keys, user_keys, [1, 2])
@@ -204,7 +204,7 @@ def test_no_records_ask_for_nothing() -> None:
     assert harness.seal() == {}
 
 
-def test_entries_stand_in_the_order_in_which_they_were_put() -> None:
+def test_entries_are_in_the_order_in_which_they_were_put() -> None:
     harness = StateHarness(ByNamespace, "k bigint")
     state, keys = harness.backend.state(LONGS).columns, longs([2, 1, 2, 2])
     assert state.items_many(keys).to_pylist() == [[]] * 4
@@ -256,7 +256,7 @@ def test_a_map_that_came_and_went_in_one_epoch_is_not_emptied_in_the_log() -> No
 
 
 def test_user_keys_of_which_nothing_is_left_are_forgotten() -> None:
-    """Items come and go for ever; the others keep what they have."""
+    """New items replace old ones for ever; the other items keep their values."""
     harness = StateHarness(HeapKeyedStateBackend, "k bigint")
     state = harness.backend.state(MapStateDescriptor("a", Types.STRING(), Types.LONG()), Layout.COLUMNS)
     table: MapColumnTable = harness.backend._tables["a"]
@@ -278,7 +278,7 @@ def test_user_keys_of_which_nothing_is_left_are_forgotten() -> None:
 
 
 def test_what_is_being_written_keeps_its_user_keys() -> None:
-    """An epoch may have begun when the one before it is settled."""
+    """An epoch may have begun before the previous one is settled."""
     harness = StateHarness(ByNamespace, "k bigint")
     state = harness.backend.state(LONGS)
     table: MapColumnTable = harness.backend._tables["a"]
@@ -294,7 +294,7 @@ def test_what_is_being_written_keeps_its_user_keys() -> None:
 
 
 def test_an_epoch_costs_what_it_changes() -> None:
-    """However many entries there are, they are not written anew for each few that come behind them."""
+    """However many entries exist, they are not rewritten for each few entries that are added after them."""
     harness = StateHarness(HeapKeyedStateBackend, "k bigint")
     state, many = harness.backend.state(LONGS, Layout.COLUMNS), 50_000
     store = harness.backend._tables["a"].store
@@ -314,8 +314,8 @@ def test_an_epoch_may_put_often() -> None:
         state.columns.put_many(longs([1, 2, 3]), [n, n, n // 2], [n, -n, n])
         assert len(harness.backend._tables["a"].written[None]._parts) <= 8
     state.columns.remove_many(longs([2]), [99])
-    found = state.columns.get_many(longs([1, 2, 2, 3, 3]), [99, 99, 98, 49, 50]).to_pylist()
-    assert found == [99, None, -98, 99, None]
+    values = state.columns.get_many(longs([1, 2, 2, 3, 3]), [99, 99, 98, 49, 50]).to_pylist()
+    assert values == [99, None, -98, 99, None]
     assert state.columns.contains_many(longs([1, 2, 3]), [99, 99, 50]).to_pylist() == [True, False, False]
     harness.seal()
     assert statistics(harness) == {"a": (100 + 99 + 50, 3)}
@@ -353,19 +353,19 @@ def compare(changes: Any, kept: set[int]) -> None:
         for key in cleared:
             maps.pop(key, None)
         entries = {}
-        for key, user_key, gone in done:
+        for key, user_key, removed in done:
             counted += 1
-            entries[key << 32 | user_key] = counted, gone
+            entries[key << 32 | user_key] = counted, removed
             maps.setdefault(key, {}).pop(user_key, None)
-            if not gone:
+            if not removed:
                 maps[key][user_key] = counted
         numbers = sorted(entries)
-        gone = np.array([entries[n][1] for n in numbers], bool)
+        removed = np.array([entries[n][1] for n in numbers], bool)
         places = np.array([entries[n][0] for n in numbers], np.int64)
         values = pa.array([None if entries[n][1] else entries[n][0] for n in numbers], pa.int64())
         runs.change(
             MapChange(
-                np.unique(np.array(cleared, np.int64)), Entries(np.array(numbers, np.int64), values, places, gone)
+                np.unique(np.array(cleared, np.int64)), Entries(np.array(numbers, np.int64), values, places, removed)
             )
         )
         same(runs, maps)
@@ -379,7 +379,7 @@ def same(runs: MapRuns, maps: dict[int, dict[int, int]]) -> None:
     wanted = [maps.get(int(n) >> 32, {}).get(int(n) & 7) for n in every]
     assert runs.of(every).to_pylist() == wanted
     assert runs.has(every).tolist() == [value is not None for value in wanted]
-    found = runs.entries(np.arange(1, 7))
+    entries = runs.entries(np.arange(1, 7))
     of_all = sorted((value, key) for key, of_key in maps.items() if key for value in of_key.values())
-    order = np.argsort(found.places)
-    assert list(zip(found.places[order].tolist(), keys_of(found.numbers)[order].tolist(), strict=True)) == of_all
+    order = np.argsort(entries.places)
+    assert list(zip(entries.places[order].tolist(), keys_of(entries.numbers)[order].tolist(), strict=True)) == of_all

@@ -1,4 +1,4 @@
-"""Operator list state: what subtasks hold, how it lies in the log, and how it is cut anew at another parallelism."""
+"""Operator list state: the lists of subtasks, their rows in the log, and how they are split at another parallelism."""
 
 import datetime
 import math
@@ -60,7 +60,7 @@ class Log:
         return fold(schema, [empty_rows(schema), *self.load(schema)])
 
     def publish(self) -> None:
-        """Replaces all rows by what they coalesce to."""
+        """Replaces all rows by their coalesced form."""
         self.rows = [
             (schema, coalesce(schema, [empty_rows(schema), *self.load(schema)])) for schema in self.schemas.values()
         ]
@@ -101,12 +101,12 @@ def test_every_parallelism_has_all_elements_once_in_even_pieces(
     for parallelism in parallelisms:
         backends = log.backends(parallelism)
         if asked:
-            found = lists(backends)
+            pieces = lists(backends)
             expected = (
                 contents if parallelism == before else [whole[piece] for piece in even_pieces(len(whole), parallelism)]
             )
-            assert found == expected
-        log.seal(backends)  # the state is cut anew, whether somebody asks for it or not
+            assert pieces == expected
+        log.seal(backends)  # the state is split again, whether a function reads it or not
         log.publish()
         contents, before = lists(log.backends(parallelism)), parallelism
         assert [n for content in contents for n in content] == whole
@@ -133,7 +133,7 @@ def test_a_union_sees_what_others_changed_warm_as_restored() -> None:
     states[0].add(10)
     states[1].update([20])
     states[2].clear()
-    assert list(states[0]) == [1, 10, 2, 3], "of others what is sealed"
+    assert list(states[0]) == [1, 10, 2, 3], "the sealed elements of the others"
     log.seal(warm)
     for backend in (*warm, *log.backends(3)):
         assert list(backend.get_union_list_state(NUMBERS)) == [1, 10, 20]
@@ -166,8 +166,8 @@ def test_what_differs_in_its_bytes_is_logged(before: float, after: float) -> Non
     log.seal(backends)
     backends[0].get_list_state(doubles).update([after])
     assert log.seal(backends) == 2
-    [found] = log.backends(1)[0].get_list_state(doubles)
-    assert math.copysign(1, found) == math.copysign(1, after)
+    [element] = log.backends(1)[0].get_list_state(doubles)
+    assert math.copysign(1, element) == math.copysign(1, after)
 
 
 def test_elements_come_back_as_a_load_gives_them() -> None:
@@ -183,7 +183,7 @@ def test_elements_come_back_as_a_load_gives_them() -> None:
         log.backends(1)[0].get_list_state(ListStateDescriptor("rows", Types.LONG()))
 
 
-def test_nobody_changes_an_element_without_saying_so() -> None:
+def test_no_element_changes_without_an_update() -> None:
     nested = ListStateDescriptor("nested", Types.LIST(Types.LONG()))
     log = Log()
     [backend] = log.backends(1)
@@ -258,9 +258,9 @@ def test_an_operator_without_elements_logs_nothing() -> None:
 def test_an_element_of_another_type_is_named() -> None:
     [backend] = Log().backends(1)
     backend.get_list_state(NUMBERS).add(datetime.date(2026, 1, 1))  # type: ignore[arg-type]
-    with pytest.raises(StateValueError) as found:
+    with pytest.raises(StateValueError) as caught:
         backend.freeze(0, 0)
-    assert found.value.__notes__ == ["operator state 'numbers'"]
+    assert caught.value.__notes__ == ["operator state 'numbers'"]
 
 
 def test_one_name_is_one_state() -> None:

@@ -1,4 +1,4 @@
-"""Values by place, of namespaces that come and go with their keys: nothing of them stays."""
+"""Values by place, with namespaces that appear and disappear with their keys: nothing is left of them."""
 
 from typing import Any
 
@@ -22,10 +22,10 @@ def made() -> tuple[StateHarness, Any, Any]:
 
 
 def sessions(first: int, count: int) -> NamespacedKeys:
-    """Returns so many keys, each with a namespace of its own, of two sessions each."""
-    own = Keys([pa.array(range(first, first + count))], lambda columns: columns[0].to_pylist())
+    """Returns `count` keys, each with its own namespaces, of two sessions."""
+    plain = Keys([pa.array(range(first, first + count))], lambda columns: columns[0].to_pylist())
     names = [f"{first + n}/{n}" for n in range(2 * count)]
-    return NamespacedKeys([indices(np.arange(2 * count) // 2), indices(np.arange(2 * count))], own, names)
+    return NamespacedKeys([indices(np.arange(2 * count) // 2), indices(np.arange(2 * count))], plain, names)
 
 
 def test_namespaces_of_which_nothing_is_left_are_forgotten() -> None:
@@ -47,8 +47,8 @@ def test_namespaces_of_which_nothing_is_left_are_forgotten() -> None:
         harness.backend.commit("sealed")
         assert len(harness.backend._index.namespaces) < 10_000
     assert state.columns.get_many(stays).to_pylist() == list(range(20))
-    [left] = [timers.due_keys(1 << 40)]
-    assert sorted(map(str, left.entries)) == sorted(map(str, stays.entries))
+    [remaining] = [timers.due_keys(1 << 40)]
+    assert sorted(map(str, remaining.entries)) == sorted(map(str, stays.entries))
     assert list(table.store) == [None]
     assert table.rows == 20
 
@@ -62,13 +62,13 @@ def test_what_waits_for_the_end_of_an_epoch_keeps_its_place_when_numbers_change(
         state.columns.remove_many(some)
         kept = sessions(5, 3)
         state.columns.put_many(kept, [epoch] * len(kept))
-        harness.backend.commit("between")  # looks who needs numbers, with an epoch at hand
+        harness.backend.commit("between")  # checks which numbers are in use, during an epoch
         assert state.columns.get_many(kept).to_pylist() == [epoch] * len(kept)
         harness.seal(epoch)
-    found = harness.reopened()
+    reopened = harness.reopened()
     descriptor = ValueStateDescriptor("a", Types.LONG())
-    assert found.backend.state(descriptor, Layout.PLACES).columns.get_many(sessions(5, 3)).to_pylist() == [7] * 6
-    assert found.backend.rows == 6
+    assert reopened.backend.state(descriptor, Layout.PLACES).columns.get_many(sessions(5, 3)).to_pylist() == [7] * 6
+    assert reopened.backend.rows == 6
 
 
 def texts(numbers: NamespaceNumbers) -> list[str | None]:
@@ -78,9 +78,9 @@ def texts(numbers: NamespaceNumbers) -> list[str | None]:
 def test_few_of_many_texts_are_gathered() -> None:
     numbers = NamespaceNumbers()
     numbers.of([str(n) for n in range(1000)])
-    found = numbers.texts_of(np.array([1000, 1, 1000, 0]))
-    assert found.to_pylist() == ["999", "0", "999", None]
-    assert len(found.dictionary) == 3
+    gathered = numbers.texts_of(np.array([1000, 1, 1000, 0]))
+    assert gathered.to_pylist() == ["999", "0", "999", None]
+    assert len(gathered.dictionary) == 3
 
 
 def test_numbers_of_namespaces_follow_them() -> None:

@@ -1,4 +1,4 @@
-"""Raw state: the next instance gets what a snapshot gave, at any parallelism; what did not change costs nothing."""
+"""Raw state: the next instance gets a snapshot's bytes, at any parallelism; unchanged bytes cost nothing."""
 
 from collections.abc import Iterable, Sequence
 
@@ -21,7 +21,7 @@ M = 13
 
 
 class Log:
-    """Sealed rows of one operator, and its subtasks on them."""
+    """Sealed rows of one operator, and its subtasks, which read them."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[StateSchema, pa.Table]] = []
@@ -29,13 +29,13 @@ class Log:
         self.epoch = 0
 
     def attach(self, backend: OperatorStateBackend, subtask: int, parallelism: int) -> None:
-        own = range_of(subtask, parallelism, M)
+        key_groups = range_of(subtask, parallelism, M)
 
         def load(schema: StateSchema) -> Iterable[pa.Table]:
             for of, rows in self.rows:
                 groups = rows.column(KEY_GROUP).to_numpy()
                 if of == schema:
-                    keep = (groups >= own.first) & (groups <= own.last)
+                    keep = (groups >= key_groups.first) & (groups <= key_groups.last)
                     yield rows.filter(keep) if schema.kind == "keyed" else rows
 
         backend.attach(self.schemas.values(), load)
@@ -47,7 +47,7 @@ class Log:
         return made
 
     def seal(self, backends: Sequence[OperatorStateBackend]) -> list[tuple[StateSchema, pa.Table]]:
-        """Seals an epoch of all subtasks, which go on; returns its rows."""
+        """Seals an epoch of all subtasks, which keep running; returns its rows."""
         self.epoch += 1
         changes = [change for backend in backends for change in backend.freeze(1000 * self.epoch, 0)]
         self.rows += [(schema, with_position(rows, self.epoch)) for schema, rows in changes]
@@ -58,10 +58,10 @@ class Log:
         return changes
 
     def write(self, backends: Sequence[OperatorStateBackend], keyed: dict[int, bytes]) -> int:
-        """Seals an epoch whose snapshots give the bytes of all key groups; returns how many rows that took."""
+        """Seals an epoch in which snapshots write the bytes of all key groups; returns the number of rows."""
         for subtask, backend in enumerate(backends):
-            own = range_of(subtask, len(backends), M)
-            backend.raw.write(RawWritten({g: data for g, data in keyed.items() if g in own}, []))
+            key_groups = range_of(subtask, len(backends), M)
+            backend.raw.write(RawWritten({g: data for g, data in keyed.items() if g in key_groups}, []))
         return sum(rows.num_rows for _, rows in self.seal(backends))
 
     def write_partitions(self, backends: Sequence[OperatorStateBackend], parts: Sequence[Sequence[bytes]]) -> int:
@@ -74,14 +74,14 @@ class Log:
         return fold(schema, [empty_rows(schema), *(rows for of, rows in self.rows if of == schema)])
 
     def publish(self) -> None:
-        """Replaces all rows by what they coalesce to."""
+        """Replaces all rows by their coalesced form."""
         self.rows = [
             (schema, coalesce(schema, [empty_rows(schema), *(rows for of, rows in self.rows if of == schema)]))
             for schema in self.schemas.values()
         ]
 
     def reset(self, key_group: int) -> None:
-        """Writes what a restore of a chosen key group begins with."""
+        """Writes the reset with which a restore of a chosen key group begins."""
         self.epoch += 1
         schema = self.schemas[RAW_KEYED]
         row = dict.fromkeys(empty_rows(schema).column_names) | {"key_group": key_group, "op": Op.RESET_GROUP, "seq": 0}
@@ -173,11 +173,11 @@ def test_partitions_are_cut_anew_as_lists_are(contents: list[list[bytes]], paral
     before = len(contents)
     for parallelism in parallelisms:
         backends = log.backends(parallelism)
-        found = partitions_of(backends)
+        partitions = partitions_of(backends)
         if parallelism != before:
-            assert found == [whole[piece] for piece in even_pieces(len(whole), parallelism)]
-        log.write_partitions(backends, found)
-        assert log.write_partitions(backends, found) == 0, "the next epoch writes nothing"
+            assert partitions == [whole[piece] for piece in even_pieces(len(whole), parallelism)]
+        log.write_partitions(backends, partitions)
+        assert log.write_partitions(backends, partitions) == 0, "the next epoch writes nothing"
         before = parallelism
     assert [part for parts in partitions_of(log.backends(before)) for part in parts] == whole
 

@@ -1,4 +1,4 @@
-"""Lists over a database that are asked for by columns: they are those of the heap's entries, and so is their log."""
+"""Lists in a database that are read by columns: they equal the heap's entries, and so does their log."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def opened() -> Iterator[list[LocalDatabase]]:
 
 @pytest.fixture
 def begin(tmp_path: Path, opened: list[LocalDatabase]) -> Begun:
-    """Makes a backend on a folder, which stands for the manifest that its database names."""
+    """Makes a backend on a folder; its state is that of the manifest that its database names."""
 
     def begin(folder: str = "range", make: Any = ListsByColumns, key: str = "k bigint") -> StateHarness:
         opened.append(LocalDatabase(tmp_path / folder, Tuning()))
@@ -67,7 +67,7 @@ def plain(drawn: random.Random, size: int) -> Keys:
 
 
 def change(drawn: random.Random, name: str, keys: Keys, harnesses: list[StateHarness]) -> None:
-    """Does the same to a state of several backends, by columns or row by row."""
+    """Makes the same random call on a state of several backends, by columns or row by row."""
     what, values = drawn.random(), VALUES[name]
     added = [drawn.choice(values) for _ in range(len(keys))]
     lists = [[drawn.choice(values) for _ in range(drawn.choice([0, 1, 3, 30]))] for _ in range(len(keys))]
@@ -80,13 +80,13 @@ def change(drawn: random.Random, name: str, keys: Keys, harnesses: list[StateHar
         elif what < 0.8:
             state.columns.remove_many(keys)
         else:
-            for entry, own in zip(keys.entries, lists, strict=False):
+            for entry, elements in zip(keys.entries, lists, strict=False):
                 harness.context.entry = entry
-                state.update(own) if len(own) == 1 else state.add_all(own)
+                state.update(elements) if len(elements) == 1 else state.add_all(elements)
 
 
 def looks(drawn: random.Random, harness: StateHarness, keys: Keys) -> Any:
-    """Returns what a function sees, as text: NaN equals itself there."""
+    """Returns the state as a function sees it, as text, in which NaN equals itself."""
     names = sorted(DESCRIPTORS)
     columns = [harness.backend.state(DESCRIPTORS[name]).columns for name in names]
     shown = [(repr(one.get_many(keys).to_pylist()), one.contains_many(keys).to_pylist()) for one in columns]
@@ -96,29 +96,29 @@ def looks(drawn: random.Random, harness: StateHarness, keys: Keys) -> Any:
 
 
 def logged(harness: StateHarness) -> Any:
-    """Returns the log's last epoch; without rows that empty a list of which there is nothing: the heap writes none."""
-    found: list[str] = []
-    there: set[Any] = set()
+    """Returns the log's last epoch; without rows that clear a list without elements: the heap writes none."""
+    lines: list[str] = []
+    existing: set[Any] = set()
     for epoch in harness.epochs:
-        found = []
+        lines = []
         for schema, rows in epoch:
             for row in rows.to_pylist():
                 place = schema.name, row["k"], row["namespace"]
                 if row["op"] == Op.APPEND:
-                    there.add(place)
-                elif place not in there:
+                    existing.add(place)
+                elif place not in existing:
                     continue
                 else:
-                    there.discard(place)
-                found.append(repr((place, {**row, "seq": None})))
+                    existing.discard(place)
+                lines.append(repr((place, {**row, "seq": None})))
     of_places: dict[str, list[str]] = {}
-    for row in found:  # rows of one list keep their order
+    for row in lines:  # rows of one list keep their order
         of_places.setdefault(row.partition("), {")[0], []).append(row)
     return of_places
 
 
 def end(harness: StateHarness, how: str, begin: Begun) -> StateHarness:
-    """Ends an epoch, and what comes of it; returns the backend that goes on."""
+    """Ends an epoch in one of several ways; returns the backend that continues."""
     backend: Any = harness.backend
     if how == "catch up":  # another attempt was sealed: the same changes come from the log
         epoch = backend.freeze(1_000)
@@ -204,7 +204,7 @@ def column(*keys: int) -> Keys:
 
 
 def cells(harness: StateHarness) -> tuple[int, int]:
-    """Returns how many headers there are in the database, and how many pieces."""
+    """Returns the number of headers in the database, and the number of pieces."""
     base: Any = harness.backend._in_database["bigint"]  # type: ignore[attr-defined]
     heads = [is_head(key) for key, _ in base._opened.store.scan(*base.cells.groups(0, 12))]
     return sum(heads), len(heads) - sum(heads)
@@ -368,8 +368,8 @@ def test_a_key_group_that_was_reset_is_gone(begin: Begun, monkeypatch: pytest.Mo
 
 
 def cells_of(lists: list[list[int]]) -> list[int]:
-    """Returns how many cells each list takes, of which each epoch brought as much."""
-    return [1 if len(own) <= 4 else 3 for own in lists]
+    """Returns how many cells each list takes if each epoch added the same number of elements."""
+    return [1 if len(elements) <= 4 else 3 for elements in lists]
 
 
 @pytest.mark.parametrize("key", ["k string", "k bigint", "a int, b string", "d decimal(10,2)"])

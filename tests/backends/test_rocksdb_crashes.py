@@ -1,4 +1,4 @@
-"""A worker that dies in front of any write to its database: what is left stands for the epoch that the token names."""
+"""A worker dies before any write to its database: the database then has the state of the epoch that the token names."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ from state_engine.backends.rocksdb import backend, store
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads come in many pieces, the larger ones of which are ingested as files."""
+    """Makes loads consist of many pieces; the larger pieces are ingested as files."""
     monkeypatch.setattr(backend, "_LOAD_ROWS", 20)
     monkeypatch.setattr(store, "_WORTH_A_FILE", 8)
 
@@ -31,11 +31,11 @@ def folders(tmp_path: Path) -> Iterator[Path]:
 def test_death_before_any_write_leaves_the_epoch_that_the_token_names(folders: Iterator[Path], machine: bool) -> None:
     for writes in count():
         worker = Worker(next(folders))
-        left = worker.live(range(1, 5), writes, machine=machine)
+        remaining = worker.live(range(1, 5), writes, machine=machine)
         with another_boot() if machine else nullcontext():
             worker.live(range(5, 7), 1_000)
             worker.live((), 1_000)
-        if left >= 0:
+        if remaining >= 0:
             break
     assert writes > 4  # each epoch has one write at least
 
@@ -48,13 +48,13 @@ def test_death_before_any_write_of_a_load_leaves_nothing_that_counts(folders: It
     for writes in count():
         worker = Worker(next(folders))  # on another machine: it has to load all states
         worker.has(first)
-        left = worker.live((), writes, machine=machine)
+        remaining = worker.live((), writes, machine=machine)
         with another_boot() if machine else nullcontext():
             worker.live((), 1_000)
             cells.add(worker.cells())
             worker.live((5, 6), 1_000)
             worker.live((), 1_000)
-        if left >= 0:
+        if remaining >= 0:
             break
     assert writes > 12  # four states and timers, in pieces
     assert len(cells) == 1  # no cell is left of a load that was cut off

@@ -1,4 +1,4 @@
-"""Who has a database: one owner, who hands it over; the dead lose it; the damaged is replaced."""
+"""The owner of a database: only one at a time, which hands it over; a dead one loses it; a damaged one is replaced."""
 
 import os
 import shutil
@@ -126,7 +126,7 @@ def test_it_stays_open_for_its_owner(own: Any) -> None:
     assert database.acquire()
     store = database.store
     database.release()
-    assert not database.acquire(), "nobody else had it"
+    assert not database.acquire(), "no other owner had it"
     assert database.store is store
 
 
@@ -152,9 +152,9 @@ def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, tm
     assert other.do("acquire") == "True b"
     other.do("write c")
     other.do("release")
-    assert mine.acquire(), "somebody else had it in between"
+    assert mine.acquire(), "another owner had it in between"
     assert mine.store.meta.token == "c"
-    assert len(lock_files(tmp_path / "range")) == 1, "nobody needed a second database"
+    assert len(lock_files(tmp_path / "range")) == 1, "no owner needed a second database"
 
 
 def test_an_owner_at_work_keeps_it_and_the_other_gets_a_fresh_one(own: Any, other: Owner) -> None:
@@ -186,7 +186,7 @@ def test_a_stopped_owner_is_not_waited_for_longer_than_agreed(own: Any, other: O
     assert mine.acquire()
     write(mine, "mine")
     os.kill(other.process.pid, signal.SIGCONT)
-    assert other.do("acquire") in ("True None", "False None"), "it has its own database still"
+    assert other.do("acquire") in ("True None", "False None"), "it still has its own database"
 
 
 def test_two_instances_in_one_process_do_not_share(own: Any) -> None:
@@ -220,7 +220,7 @@ def test_a_lock_file_that_was_removed_locks_nothing(tmp_path: Path) -> None:
     second = try_lock(tmp_path / "0.lock")
     assert second is not None
     first.unlock()
-    assert try_lock(tmp_path / "0.lock") is None, "the file that is there is locked still"
+    assert try_lock(tmp_path / "0.lock") is None, "the existing file is still locked"
     second.unlock()
 
 
@@ -230,7 +230,7 @@ def test_a_database_that_cannot_be_opened_is_replaced(own: Any, tmp_path: Path, 
     for number in range(3):
         first.acquire()
         write(first, f"t{number}")
-        first.close()  # opening it again makes a file of the log
+        first.close()  # opening it again writes the log into a file
     files = list((tmp_path / "range/0/db").glob(name))
     assert files
     for file in files:
@@ -300,7 +300,7 @@ def cells_of(number: int, value: bytes) -> Changes:
 
 
 def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any, tmp_path: Path) -> None:
-    """Ingested files are durable at once, the batch that gave out their number is not."""
+    """Ingested files are durable at once; the batch that assigned their number is not."""
     first = own()
     first.acquire()
     write(first, "t1")
@@ -312,9 +312,9 @@ def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any,
     with another_boot():
         second.acquire()
     assert second.store.meta.token == "t1"
-    assert second.store.begin_load("other") == number, "it was not given out, as far as this one can know"
+    assert second.store.begin_load("other") == number, "as far as this process can know, it was not assigned"
     assert list(second.store.scan(*state_range(number))) == []
-    assert second.store.get(b"\x00\x01t1") == b"y", "what the token stands for stays"
+    assert second.store.get(b"\x00\x01t1") == b"y", "the state of the token's epoch stays"
     second.close()
 
 
@@ -322,7 +322,7 @@ def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any,
 def test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rebooted: bool
 ) -> None:
-    """RocksDB plays the second log after what is left of the first, so the newest token would lack changes."""
+    """RocksDB replays the second log after the rest of the first one, so the newest token would lack changes."""
 
     def slow_to_flush(tuning: Tuning) -> Any:
         made = open_options(tuning)
@@ -355,7 +355,7 @@ def test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_databa
 
 
 def test_a_piece_of_a_load_that_a_dead_process_left_is_not_overwritten(own: Any, tmp_path: Path) -> None:
-    """It died when the file had its name in the database, and its former name still."""
+    """It died when the file already had its name in the database, and still had its former name."""
     first = own()
     first.acquire()
     first.store.load(cells_of(1, b"x"))

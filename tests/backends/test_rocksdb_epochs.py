@@ -1,4 +1,4 @@
-"""A database over many owners: it goes on from where it stands, and stands at one manifest or the next."""
+"""A database with many owners: each continues from its manifest, and it is always at one manifest or the next."""
 
 import os
 import signal
@@ -44,13 +44,13 @@ def write(harness: StateHarness, number: int) -> None:
 
 def contents(harness: StateHarness) -> dict[str, Any]:
     keys = range(60)
-    found = {
+    content = {
         "count": {k: harness.state(COUNT, k).value() for k in keys},
         "tags": {k: list(harness.state(TAGS, k).get()) for k in keys},
         "routes": {k: list(harness.state(ROUTES, k).items()) for k in keys},
         "total": {k: harness.state(TOTAL, k).get() for k in keys},
     }
-    return {**found, "sizes": sorted((s.name, s.rows, s.keys) for s in harness.backend.statistics())}
+    return {**content, "sizes": sorted((s.name, s.rows, s.keys) for s in harness.backend.statistics())}
 
 
 def test_instance_after_instance_goes_on_where_the_last_one_stopped(place: Turns) -> None:
@@ -69,7 +69,7 @@ def test_instance_after_instance_goes_on_where_the_last_one_stopped(place: Turns
     elsewhere.close()
 
 
-def test_a_database_that_is_behind_is_caught_up(place: Turns) -> None:
+def test_a_database_of_an_older_epoch_is_caught_up(place: Turns) -> None:
     first = place.instance()
     write(first, 0)
     place.seal(first)
@@ -98,7 +98,7 @@ def test_what_was_not_committed_is_not_there(place: Turns) -> None:
     assert contents(place.instance()) == expected
 
 
-def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Turns) -> None:
+def test_a_state_that_was_not_used_meanwhile_is_loaded_again(place: Turns) -> None:
     harness = place.instance()
     write(harness, 0)
     place.seal(harness)
@@ -111,16 +111,16 @@ def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Turns) ->
     store = backend.database.store
     others = [state.number for name, state in store.meta.states.items() if name != "count"]
     place.seal(narrow)
-    assert [list(store.scan(*state_range(number))) for number in others] == [[], [], []], "nobody would remove it"
+    assert [list(store.scan(*state_range(number))) for number in others] == [[], [], []], "nothing would remove it"
     backend.close()
     later = place.instance()
-    assert place.loads == 3, "those that the other did not catch up"
+    assert place.loads == 3, "the states that the other one did not catch up"
     assert later.state(COUNT, 7).value() == 99
     assert list(later.state(TAGS, 7).get()) == ["0", "x"]
 
 
 def test_a_state_that_went_through_other_types_since_is_loaded_anew(place: Turns) -> None:
-    """It has the same type again, but its rows lost what the type in between could not hold: the database's did not."""
+    """It has the same type again, but the type in between cut its rows in the log, and not those in the database."""
     first = place.instance()
     first.state(COUNT, 1).update(5)
     place.seal(first)
@@ -142,7 +142,7 @@ def test_a_state_that_went_through_other_types_since_is_loaded_anew(place: Turns
 
 
 def test_two_instances_take_turns_in_one_database(place: Turns) -> None:
-    """As two workers of one host do: each hands it over when the other wants it, and catches up to nothing."""
+    """Two workers of one host do this: each hands it over when the other one wants it, and has nothing to catch up."""
     one, other = place.instance(), None
     for number in range(6):
         harness = one if number % 2 == 0 else other
@@ -159,11 +159,11 @@ def test_two_instances_take_turns_in_one_database(place: Turns) -> None:
     for harness in (one, other):
         backend = harness.backend
         place.catch_up(harness, int(backend.resume()[1:]))
-        found = contents(harness)
+        content = contents(harness)
         backend.release()
     fresh = Turns(place.folder.with_name("elsewhere"))
     fresh.epochs = place.epochs
-    assert contents(fresh.instance()) == found
+    assert contents(fresh.instance()) == content
     fresh.close()
 
 
@@ -218,7 +218,7 @@ def test_timers_are_in_the_database(place: Turns) -> None:
 
 @pytest.mark.parametrize("first", [10, 30])
 def test_what_is_frozen_waits_for_its_seal_while_another_has_the_database(place: Turns, first: int) -> None:
-    """The other one ended before it had written what was sealed."""
+    """The other one ended before it had written the sealed changes."""
     harness = place.instance()
     backend: Any = harness.backend
     timers = backend.timers(TimeDomain.EVENT_TIME)
@@ -322,7 +322,7 @@ def test_a_process_that_is_killed_at_any_instant_leaves_one_epoch_as_a_whole(pla
     seen = 0
     for delay in chain((0.01, 0.13, 0.05, 0.21, 0.02), (0.5, 1.0, 2.0, 4.0, 8.0)):
         if delay >= 0.5 and seen > 3:
-            break  # the longer ones are for a machine that is busy
+            break  # the longer ones are for a busy machine
         process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(WRITER), str(place.folder)], stdout=subprocess.PIPE, text=True
         )
@@ -350,4 +350,4 @@ def test_a_process_that_is_killed_at_any_instant_leaves_one_epoch_as_a_whole(pla
                 "routes": 50 * min(7, epoch),
             }
         backend.close()
-    assert seen > 3, "too slow a machine to tell anything"
+    assert seen > 3, "the machine is too slow for this test"

@@ -1,4 +1,4 @@
-"""A database that fails while a function runs: the epoch fails by name, whatever the function makes of it."""
+"""A database fails while a function runs: the epoch fails by name, whatever the function does with the error."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ COLUMNS = columns_type("k string", "input")
 
 
 class Count(KeyedProcessFunction):
-    """Counts; `careless` says whether it lives with whatever a state does."""
+    """Counts; `careless`: whether it ignores errors of its state."""
 
     def __init__(self, careless: bool) -> None:
         self.careless = careless
@@ -67,7 +67,7 @@ def test_a_function_cannot_go_on_with_less_state_than_there_is(database: LocalDa
     backend.freeze(0)
     backend.settle()
     backend.commit("t1")
-    database.store._db.close()  # as good as a disk that fails
+    database.store._db.close()  # has the effect of a failing disk
 
     def epoch() -> None:
         operator.process(batch)
@@ -76,4 +76,4 @@ def test_a_function_cannot_go_on_with_less_state_than_there_is(database: LocalDa
     with pytest.raises(LocalStateError, match="cannot be used"):
         epoch()
     database.close()
-    assert not (database.folder / "0").exists(), "what failed is not kept"
+    assert not (database.folder / "0").exists(), "the failed database is not kept"

@@ -1,4 +1,4 @@
-"""One flipped bit in a worker's database: the state is what it was, or loaded anew, or the worker ends by name."""
+"""One flipped bit in a worker's database: the state is unchanged or loaded again, or the worker fails by name."""
 
 import random
 import shutil
@@ -13,7 +13,7 @@ from state_engine.errors import LakestateError
 
 @pytest.fixture
 def lived(tmp_path: Path) -> Worker:
-    """A database of four epochs, closed as at the end of a worker."""
+    """Returns a worker with a database of four epochs, closed as at the end of a worker."""
     worker = Worker(tmp_path / "lived")
     worker.live(range(1, 5), 1_000)
     return worker

@@ -1,4 +1,4 @@
-"""The conformance suite, for the RocksDB backend: as a load leaves it, and as it reads what it wrote."""
+"""The conformance suite, for the RocksDB backend: with state as it was loaded, and as it reads its own writes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ class TestRocksDBBackend(_OnRocksDB, StateSuite):
 
 
 class TestRocksDBBackendWhoseListsAndMapsAreSpread(_OnRocksDB, ListStateSuite, MapStateSuite):
-    """What is nearly always in one cell, in many."""
+    """Stores lists and maps in many cells that are nearly always in one."""
 
     @pytest.fixture(autouse=True)
     def _spread(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ class TestRocksDBBackendWhoseListsAndMapsAreSpread(_OnRocksDB, ListStateSuite, M
 class TestRocksDBBackendThatReadsItsDatabase(
     _OnRocksDB, ValueStateSuite, ListStateSuite, MapStateSuite, FoldingStateSuite, MergingStateSuite, EdgeSuite
 ):
-    """Each sealed epoch is written before the next one begins, as in a worker, and nothing that was read is kept."""
+    """Writes each sealed epoch before the next one begins, as in a worker, and keeps nothing that was read."""
 
     @pytest.fixture(autouse=True)
     def _forgetful(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,13 +73,13 @@ class TestRocksDBBackendThatReadsItsDatabase(
 
 
 class TestRocksDBBackendWhoseListsAreColumns(_OnRocksDB, StateSuite):
-    """As a function over batches has them."""
+    """Has lists as columns, as a function over batches has."""
 
     kind = ListsByColumns
 
 
 class TestRocksDBBackendThatReadsListsThatAreColumns(TestRocksDBBackendThatReadsItsDatabase):
-    """Likewise, from the database, where they are spread."""
+    """Has lists as columns, and reads them from the database, where they are in many cells."""
 
     kind = ListsByColumns
 

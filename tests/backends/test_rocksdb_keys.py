@@ -1,4 +1,4 @@
-"""Keys as bytes: they come back, they sort as they did, and none is the beginning of another."""
+"""Keys as bytes: they can be read back, have the same order, and none is a prefix of another one."""
 
 import datetime
 import decimal
@@ -43,9 +43,9 @@ def test_values_come_back_and_sort_as_they_did(given: tuple[str, Any, Any]) -> N
     codec = ordered_codec(parse_ddl(ddl))
     a, b = codec.encode(one), codec.encode(other)
     for value, data in ((one, a), (other, b)):
-        found, end = codec.decode(b"xy" + data + b"\x00", 2)
-        assert found == value
-        assert type(found) is type(value)
+        decoded, end = codec.decode(b"xy" + data + b"\x00", 2)
+        assert decoded == value
+        assert type(decoded) is type(value)
         assert end == 2 + len(data)
     assert (a < b) == (one < other)
     assert (a == b) == (one == other)

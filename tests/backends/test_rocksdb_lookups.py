@@ -1,4 +1,4 @@
-"""What a look-up reads from the disk."""
+"""How much a look-up reads from the disk."""
 
 import os
 import random
@@ -15,14 +15,14 @@ LOOKUPS = 500
 
 
 def bytes_read() -> int:
-    """What this process has read, be it from the disk or from the operating system's cache of it."""
+    """Returns how much this process has read, from the disk or from the operating system's cache of it."""
     [line] = [line for line in Path(f"/proc/{os.getpid()}/io").read_text().splitlines() if line.startswith("rchar")]
     return int(line.split()[1])
 
 
 @pytest.mark.parametrize("options", PredefinedOptions)
 def test_a_lookup_reads_blocks_and_not_the_filter_of_the_whole_file(tmp_path: Path, options: PredefinedOptions) -> None:
-    """The cache is cut into shards, and what is larger than a shard is read again and again."""
+    """The cache is split into shards, and a block larger than a shard is read again each time."""
     store = Store(tmp_path / "db", Tuning(memory_bytes=8 << 20, predefined=options.name))
     changes = Changes()
     changes.cells = {number.to_bytes(8, "big"): b"value" for number in range(KEYS)}

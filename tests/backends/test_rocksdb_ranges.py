@@ -1,4 +1,4 @@
-"""A range that was part of another begins with what that one has; nobody else is disturbed."""
+"""A range that was part of another one begins with a copy of its state; no other worker is disturbed."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ WHOLE = KeyGroupRange(0, MAX_PARALLELISM - 1)
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Any]:
-    """Returns a function that makes an instance of a range, standing at what it found."""
+    """Returns a function that makes an instance of a range, with the state that it found."""
     opened: list[LocalDatabase] = []
 
     def make(key_groups: KeyGroupRange, generation: int = 1, operator: Path = tmp_path / "operator") -> Any:
@@ -86,14 +86,14 @@ def test_each_part_of_a_range_begins_with_what_is_its_own(serve: Any) -> None:
     whole = serve(WHOLE)
     assert whole.found is None
     fill(whole, "t1")
-    whole.backend.release()  # open still, as in a worker that waits for its next task
+    whole.backend.release()  # still open, as in a worker that waits for its next task
     for subtask in range(3):
         part = serve(range_of(subtask, 3, MAX_PARALLELISM))
         assert part.found == "t1"
         check(part)
         for key in KEYS:
             if key not in owned(part):
-                assert part.state(COUNT, key).value() is None, "a key group of somebody else is left"
+                assert part.state(COUNT, key).value() is None, "a key group of another range is left"
         fill(part, "t2")
         check(part)
     assert whole.backend.resume() == "t1"
@@ -104,7 +104,7 @@ def test_each_part_of_a_range_begins_with_what_is_its_own(serve: Any) -> None:
 def test_blocks_of_timers_are_not_cut(
     serve: Any, monkeypatch: pytest.MonkeyPatch, key_groups: tuple[int, int], is_cut: bool
 ) -> None:
-    """Where many key groups share cells, a range that has some of a block loads its timers from the log."""
+    """If many key groups share cells, a range that has a part of a block loads its timers from the log."""
     monkeypatch.setattr("state_engine.backends.rocksdb.timers.BLOCKS", 4)
     whole = serve(WHOLE)
     [(schema, log)] = [change for change in fill(whole, "t1") if change[0].kind == "timer"]
@@ -153,7 +153,7 @@ def test_a_damaged_range_gives_nothing(serve: Any, tmp_path: Path) -> None:
     check(part)
 
 
-def test_what_nobody_used_for_long_goes_and_what_is_in_use_stays(serve: Any, tmp_path: Path) -> None:
+def test_what_was_not_used_for_long_goes_and_what_is_in_use_stays(serve: Any, tmp_path: Path) -> None:
     unused, idle = serve(KeyGroupRange(0, 3)), serve(KeyGroupRange(4, 7))
     unused.backend.close()
     for lock in tmp_path.glob("**/*.lock"):
@@ -185,9 +185,9 @@ def test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing(serve: Any,
         check(part)
         for key in KEYS:
             if key not in owned(part):
-                assert part.state(COUNT, key).value() is None, "a key group of somebody else is left"
+                assert part.state(COUNT, key).value() is None, "a key group of another range is left"
         folder = RangeFolder(operator, 1, right, MAX_PARALLELISM).path
-        assert not list(folder.glob("*.aside")), "what was cut off is cleaned up"
+        assert not list(folder.glob("*.aside")), "an interrupted copy is removed"
         part.backend.close()
         if life.left >= 0:
             break
@@ -198,7 +198,7 @@ def test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing(serve: Any,
 def test_a_copy_is_clipped_durably_though_it_cannot_be_flushed(
     serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing a database flushes it, as a rule; nobody hears of it where that fails."""
+    """Closing a database usually flushes it; a failure of that is not reported."""
     whole = serve(WHOLE)
     fill(whole, "t1")
     whole.backend.close()
@@ -248,7 +248,7 @@ def test_a_range_whose_removal_is_cut_off_has_nothing_and_gives_nothing(
         with pytest.raises(Died):
             RangeFolder(tmp_path / "operator", 2, KeyGroupRange(0, 6), MAX_PARALLELISM).sweep()
     assert list(tmp_path.rglob("CURRENT"))
-    assert not list(tmp_path.glob("operator/*/0/db")), "what is left looks like a database, and nobody takes it for one"
+    assert not list(tmp_path.glob("operator/*/0/db")), "the remains do not look like a database"
     assert serve(KeyGroupRange(0, 6), generation=2).found is None
     assert serve(WHOLE).found is None
     assert not list(tmp_path.rglob("*.aside"))

@@ -1,4 +1,4 @@
-"""Lists and maps are in one cell as long as they are small, and in many once they have grown; nobody sees which."""
+"""Lists and maps are in one cell while they are small, and in many once they have grown; functions cannot see which."""
 
 import math
 from collections.abc import Iterator
@@ -48,12 +48,12 @@ def seal(harness: StateHarness) -> None:
 
 
 def base_of(harness: StateHarness, name: str) -> Any:
-    """Returns what the table of a state has in place of dicts."""
+    """Returns the object that the table of a state has instead of dicts."""
     return harness.backend._tables[name].base  # type: ignore[attr-defined]
 
 
 def cells(harness: StateHarness, name: str) -> tuple[int, int]:
-    """Returns how many headers a state has in the database, and how many cells behind them."""
+    """Returns how many headers a state has in the database, and how many cells that belong to them."""
     base = base_of(harness, name)
     heads = [is_head(key) for key, _ in base.raw(*base.cells.groups(0, 12))]
     return sum(heads), len(heads) - sum(heads)
@@ -119,8 +119,8 @@ def test_a_decimal_is_found_by_what_equals_it_however_large_the_map_is(harness: 
     prices = harness.state(PRICES, 1)
     prices.put_all({Decimal(number): number for number in range(size)})
     seal(harness)
-    asked: list[Any] = [Decimal("1.00"), 1, 1.0, "1", (0, (1,), 0)]
-    assert [prices.get(one) for one in asked] == [1, 1, 1, None, None]
+    keys: list[Any] = [Decimal("1.00"), 1, 1.0, "1", (0, (1,), 0)]
+    assert [prices.get(one) for one in keys] == [1, 1, 1, None, None]
 
 
 def test_nan_is_one_user_key(harness: StateHarness) -> None:
@@ -135,7 +135,7 @@ def test_nan_is_one_user_key(harness: StateHarness) -> None:
 
 @pytest.fixture
 def asked(harness: StateHarness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many cells each read asks the database for."""
+    """The number of cells that each read requests from the database."""
     store, counts = harness.backend.database.store, []  # type: ignore[attr-defined]
     get_many = store.get_many
     monkeypatch.setattr(store, "get_many", lambda keys: (counts.append(len(keys)) if keys else None) or get_many(keys))
@@ -143,7 +143,7 @@ def asked(harness: StateHarness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def forget(harness: StateHarness) -> None:
-    """Forgets what was read, but not whether batches read ahead."""
+    """Drops cached reads, but not the record whether batches read ahead."""
     for state in (ROUTES, TAGS):
         base_of(harness, state.name).forget_reads()
 
@@ -166,7 +166,7 @@ def test_a_batch_of_small_ones_is_read_at_once(harness: StateHarness, asked: lis
 def test_lists_that_were_read_ahead_are_read_once(
     harness: StateHarness, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much they take, and whatever else the batch asks for: small ones, and keys that are not in it."""
+    """However large they are, and whatever else is read: small lists, and keys that are not in the batch."""
     monkeypatch.setattr(bases, "READ_BYTES", 100_000)
     spread, small, beyond = range(100), 100, 101
     harness.state(ROUTES)
@@ -218,7 +218,7 @@ def test_lists_that_were_read_ahead_are_dropped_before_the_next_batch_if_they_ar
 
 
 @pytest.mark.parametrize("descriptor", [COUNT, TAGS, ROUTES], ids=lambda descriptor: descriptor.name)
-def test_batches_read_ahead_once_one_has_asked_for_many_and_not_because_a_small_one_follows(
+def test_batches_read_ahead_once_one_has_read_many_and_not_because_a_small_one_follows(
     harness: StateHarness, descriptor: Any
 ) -> None:
     harness.state(descriptor)
@@ -233,7 +233,7 @@ def test_batches_read_ahead_once_one_has_asked_for_many_and_not_because_a_small_
     assert base._reads_ahead
 
 
-def test_pieces_are_read_ahead_once_a_batch_has_asked_for_many_and_not_because_a_small_one_follows(
+def test_pieces_are_read_ahead_once_a_batch_has_read_many_and_not_because_a_small_one_follows(
     harness: StateHarness, asked: list[int]
 ) -> None:
     base: Any = harness.state(TAGS) and base_of(harness, "tags")
@@ -269,7 +269,7 @@ def test_windows_count_where_batches_name_them(harness: StateHarness) -> None:
 def test_what_was_decoded_of_headers_in_one_batch_has_a_limit(
     harness: StateHarness, asked: list[int], monkeypatch: pytest.MonkeyPatch, descriptor: Any
 ) -> None:
-    """Also of a few rows that are many objects."""
+    """Also for a few rows that consist of many objects."""
     many = range(200)
     for key in many:
         if descriptor is NESTED:
@@ -284,8 +284,8 @@ def test_what_was_decoded_of_headers_in_one_batch_has_a_limit(
     harness.backend.prefetch(list(many))
     most = 0
     for key in many:
-        found = base.get(key)
-        assert base.get(key) is found
+        value = base.get(key)
+        assert base.get(key) is value
         most = max(most, len(base._wholes))
     assert 10 < most < 100
     assert asked == [len(many)]
@@ -316,14 +316,14 @@ def act(harness: StateHarness, key: int, step: tuple[Any, ...]) -> None:
 
 
 def contents(harness: StateHarness) -> Any:
-    found = [(list(harness.state(ROUTES, k).items()), list(harness.state(TAGS, k).get())) for k in KEYS]
+    content = [(list(harness.state(ROUTES, k).items()), list(harness.state(TAGS, k).get())) for k in KEYS]
     single = [[harness.state(ROUTES, key).get(user_key) for user_key in range(4)] for key in KEYS]
     sizes = {s.name: (s.rows, s.keys) for s in harness.backend.statistics()}
-    return found, single, sizes
+    return content, single, sizes
 
 
 def end(harness: StateHarness, how: str) -> None:
-    """Ends an epoch of the database, and what comes of it."""
+    """Ends an epoch of the database in one of several ways."""
     backend: Any = harness.backend
     if how == "catch up":  # another worker's attempt was sealed: the same changes come from the log
         epoch = backend.freeze(1_000)

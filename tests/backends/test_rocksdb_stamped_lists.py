@@ -1,4 +1,4 @@
-"""Lists with a time to live that lie as columns in a database: they, and their log, are those of the heap's entries."""
+"""Lists with a time to live, stored as columns in a database: they and their log equal those of the heap's entries."""
 
 import random
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ CONFIGS["dropped at the start"] = bare().cleanup_full_snapshot()
 
 
 class Written(ListsByColumns):
-    """Writes what was sealed at once, as a worker does."""
+    """Writes sealed changes at once, as a worker does."""
 
     def settle(self) -> None:
         super().settle()
@@ -74,7 +74,7 @@ def test_columns_and_log_are_those_of_entries(forms: Any, config: str, seed: int
 
 
 def test_what_has_expired_is_dropped_when_it_is_loaded(forms: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many cells at a time, however many there are."""
+    """A number of cells at a time, however many exist."""
     monkeypatch.setattr(column_lists, "AT_ONCE", 7)
     both = forms(CONFIGS["dropped at the start"])
     for now in (0, 60):

@@ -1,4 +1,4 @@
-"""The rows of the log that a database has of timers: what is read is what was written, and old rows are folded away."""
+"""The log rows of timers in a database: they are read as they were written, and old rows are folded."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class Place:
         return TimerLog(self.database, Cells(1, self.codec), self.schema, EntryTimers(self.codec))
 
     def rows(self, ops: Sequence[LogRow]) -> pa.Table:
-        """Rows of the log in the order given; a reset has a key group in place of an entry."""
+        """Returns rows of the log in this order; a reset has a key group instead of an entry."""
         resets = [op is log.Op.RESET_GROUP for op, _, _ in ops]
         keys, names = split_entries(
             [None if reset else entry for (_, entry, _), reset in zip(ops, resets, strict=True)]
@@ -52,10 +52,10 @@ class Place:
             for (_, entry, _), key, reset in zip(ops, keys, resets, strict=True)
         ]
         values = [True if op is log.Op.PUT else None for op, _, _ in ops]
-        own = [groups, *columns, names or [None] * len(ops), [time for _, _, time in ops], values]
+        arrays = [groups, *columns, names or [None] * len(ops), [time for _, _, time in ops], values]
         schema = log.log_schema(self.schema, ddl_to_arrow)
-        own += [[int(op) for op, _, _ in ops], list(range(len(ops))), [None] * len(ops)]
-        return pa.table([pa.array(c, f.type) for c, f in zip(own, schema, strict=True)], schema=schema)
+        arrays += [[int(op) for op, _, _ in ops], list(range(len(ops))), [None] * len(ops)]
+        return pa.table([pa.array(c, f.type) for c, f in zip(arrays, schema, strict=True)], schema=schema)
 
     def write(self, timers: TimerLog) -> Changes:
         changes = Changes()
@@ -64,7 +64,7 @@ class Place:
         return changes
 
     def found(self, timers: TimerLog | None = None) -> set[Timer]:
-        """The timers that a table has that begins with what was written."""
+        """Returns the timers of a table that begins with the written rows."""
         range_ = KeyGroupRange(0, self.codec.max_parallelism - 1)
         backend = HeapKeyedStateBackend("op", self.codec, range_, KeyContext())
         table = backend.timers(DOMAIN)
@@ -75,7 +75,7 @@ class Place:
         return found
 
     def sizes(self) -> tuple[int, int]:
-        """How many cells there are, and rows in them."""
+        """Returns the number of cells, and of rows in them."""
         cells = list(self.database.store.scan(*Cells(1, self.codec).groups(0, self.codec.max_parallelism - 1)))
         return len(cells), sum(rows.num_rows for rows in self.opened().read())
 
@@ -125,8 +125,8 @@ def test_what_is_read_is_what_was_written(
         if chance.random() < 0.2:
             group = chance.randrange(4)
             ops.append((log.Op.RESET_GROUP, group, None))
-            gone = [t for t in model if here.codec.key_group(split_entries([t[0]])[0][0]) == group]
-            model.difference_update(gone)
+            dropped = [t for t in model if here.codec.key_group(split_entries([t[0]])[0][0]) == group]
+            model.difference_update(dropped)
         timers.stage(here.rows(ops))
         if writes != "together":
             here.write(timers)
@@ -175,7 +175,7 @@ def test_a_write_goes_with_what_changes_and_what_is_there_with_what_waits(
 
 
 def test_what_no_longer_waits_leaves_no_cells(place: Any) -> None:
-    """However much waited once."""
+    """However many timers waited before."""
     here, count = place(max_parallelism=2), FEW
     timers = here.opened()
     for op in (log.Op.PUT, log.Op.DELETE):
@@ -194,7 +194,7 @@ def test_an_epoch_has_no_more_cells_than_there_are_blocks(place: Any) -> None:
 
 
 def test_what_undoes_all_before_it_is_folded_at_once(place: Any) -> None:
-    """Who reads it would go through all timers for each key group."""
+    """Otherwise a reader would go through all timers for each key group."""
     here = place(max_parallelism=2)
     timers = here.opened()
     timers.stage(here.rows([(log.Op.PUT, n, n) for n in range(100)]))

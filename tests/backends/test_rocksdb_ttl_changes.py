@@ -1,4 +1,4 @@
-"""A database whose states get another time to live: what it has is of another kind, and is loaded anew."""
+"""States in a database get another time to live: their stored form is another one, so they are loaded again."""
 
 from collections.abc import Iterator
 from pathlib import Path

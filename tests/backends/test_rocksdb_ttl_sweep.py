@@ -1,4 +1,4 @@
-"""What has expired leaves a database without being read: so many rows with each epoch."""
+"""Expired values are removed from a database without being read: a fixed number of rows is checked per epoch."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -33,13 +33,13 @@ DESCRIPTORS: dict[str, Any] = {
 
 
 def descriptor(shape: str, size: int | None, *, reads: bool = False) -> StateDescriptor:
-    """A state that lives for 100 ms; `size` rows are looked at per epoch, none if null."""
+    """Returns a state that lives for 100 ms; `size` rows are checked per epoch, none if it is None."""
     config = StateTtlConfig.new_builder(Duration.of_millis(100))
     config = config.disable_cleanup_in_background() if size is None else config.cleanup_in_rocksdb_compact_filter(size)
-    found: Any = DESCRIPTORS[shape]()
-    found.lies = Layout.COLUMNS if shape == "list by columns" else Layout.ENTRIES
-    found.enable_time_to_live((config.update_ttl_on_read_and_write() if reads else config).build())
-    return found
+    made: Any = DESCRIPTORS[shape]()
+    made.lies = Layout.COLUMNS if shape == "list by columns" else Layout.ENTRIES
+    made.enable_time_to_live((config.update_ttl_on_read_and_write() if reads else config).build())
+    return made
 
 
 class Job:
@@ -95,7 +95,7 @@ class Job:
 
     @property
     def raw_rows(self) -> int:
-        """Rows that the database has, whoever may see them."""
+        """Returns all rows of the database, visible to functions or not."""
         base = self.harness.backend._in_database["s"]
         if isinstance(base, ColumnLists):
             found, _ = base.cells_from(self.harness.backend.key_groups, b"", 1 << 40)
@@ -139,11 +139,11 @@ def filled(make: Any, state: StateDescriptor) -> Job:
 @pytest.mark.parametrize("size", [1, 3, 7, 20, 1000])
 def test_n_rows_are_gone_after_n_by_k_epochs_without_access(make: Any, shape: str, size: int) -> None:
     job = filled(make, descriptor(shape, size))
-    left = []
+    remaining = []
     for _ in range(ceil(KEYS / size)):
         job.seal()
-        left.append(job.raw_rows)
-    assert left == [max(0, KEYS - size * (n + 1)) for n in range(len(left))]
+        remaining.append(job.raw_rows)
+    assert remaining == [max(0, KEYS - size * (n + 1)) for n in range(len(remaining))]
     [counted] = job.harness.backend.statistics()
     assert (counted.rows, counted.keys) == (0, 0), "the counts know"
 

@@ -1,4 +1,4 @@
-"""Values as bytes: what comes back is what went in, class and all."""
+"""Values as bytes: they are read back as they were written, with the same class."""
 
 import datetime
 import decimal
@@ -45,9 +45,9 @@ CASES: list[tuple[Any, list[Any]]] = [
 def test_values_come_back(hint: Any, values: list[Any]) -> None:
     codec, lists = value_codec(type_information(hint)), list_codec(type_information(hint))
     for value in [*values, None]:
-        found = codec.decode(codec.encode(value))
-        assert found == value
-        assert type(found) is type(value)
+        decoded = codec.decode(codec.encode(value))
+        assert decoded == value
+        assert type(decoded) is type(value)
     assert lists.decode(lists.encode([*values, None])) == [*values, None]
     assert lists.decode(lists.encode([])) == []
 

@@ -1,4 +1,4 @@
-"""States with a time to live that lie as columns: they, and their rows in the log, are those of entries."""
+"""States with a time to live, stored as columns: they and their rows in the log equal those of entries."""
 
 import random
 from itertools import product
@@ -50,7 +50,7 @@ def described(name: str, config: StateTtlConfig.Builder) -> Any:
 
 
 class Both:
-    """Tables of columns and tables of entries, to which the same is done."""
+    """Tables of columns and tables of entries, with the same calls."""
 
     def __init__(self, config: StateTtlConfig.Builder) -> None:
         self.config = config
@@ -66,9 +66,9 @@ class Both:
         return [one.backend.state(described(name, self.config)).columns for one in self.harnesses]
 
     def at(self, now: int) -> None:
-        """Begins an epoch; by event time the first ones have no watermark.
+        """Begins an epoch; by event time the first epochs have no watermark.
 
-        What has no time then gets one from a clean-up: by entries that of the record at hand, by columns the watermark.
+        A clean-up then gives values without a time one: by entries the current record's, by columns the watermark.
         """
         self.now = now
         has_watermark = self.by_event_time and (self.cleans or now >= 2 * TTL)
@@ -97,12 +97,12 @@ class Both:
         for name, key in product(VALUES, KEYS):
             states = [one.state(described(name, self.config), key) for one in self.harnesses]
             first, second = map(read_row, states)
-            if name == "of longs" and self.cleans:  # what was removed before it was put again is behind the others
+            if name == "of longs" and self.cleans:  # an entry that was removed and put again comes after the others
                 first, second = sorted(first, key=repr), sorted(second, key=repr)
             assert first == second
 
     def do(self, drawn: random.Random, name: str, keys: Keys) -> None:
-        """Does something to all keys of one state, and compares what it says."""
+        """Makes a random call for all keys of one state, and compares the results."""
         values = [drawn.choice(VALUES[name]) for _ in range(len(keys))]
         if name == "of longs":
             user_keys = [drawn.choice(USER_KEYS) for _ in range(len(keys))]
@@ -126,7 +126,7 @@ class Both:
             assert first == second
         assert (first is None and second is None) or first == second
         for one in self.harnesses:
-            one.context.tell_of(len(keys))  # as the operator does behind a batch
+            one.context.tell_of(len(keys))  # as the operator does after a batch
 
 
 def read_row(state: Any) -> list[Any]:
@@ -307,7 +307,7 @@ def test_user_keys_may_come_once() -> None:
 
 
 def test_numbers_of_lists_are_not_those_of_their_elements() -> None:
-    """A clean-up counts keys, however many elements they have."""
+    """A clean-up counts keys, not their elements."""
     harness = StateHarness(ByNamespace, "k bigint", now=(0, 0))
     columns = harness.backend.state(described("longs", lives().cleanup_incrementally(1, False))).columns
     columns.add_many(of([n % 3 for n in range(3_000)]), np.arange(3_000))

@@ -1,4 +1,4 @@
-"""Values with a time to live that lie as columns: they, and their rows in the log, are those of a table of entries."""
+"""Values with a time to live, stored as columns: they and their rows in the log equal those of a table of entries."""
 
 import random
 from collections.abc import Callable
@@ -36,7 +36,7 @@ TYPES: dict[str, Any] = {"count": Types.LONG(), "texts": "array<string>"}
 
 
 def lives() -> StateTtlConfig.Builder:
-    """Each access looks at all of so few keys, in whatever order they are."""
+    """Returns a config with which each access checks all of the few keys, in whatever order they are."""
     return bare().cleanup_incrementally(100, False)
 
 
@@ -73,7 +73,7 @@ def content(epoch: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
 
 
 class Both:
-    """A table by columns and one of entries, to which the same is done."""
+    """A table by columns and one of entries, with the same calls."""
 
     def __init__(self, config: StateTtlConfig.Builder | None) -> None:
         self.config = config
@@ -87,7 +87,7 @@ class Both:
             one.time.begin(now, 0)
 
     def end(self) -> None:
-        """Seals an epoch; what the clean-up did is the same in the end, for it sees all of so few keys."""
+        """Seals an epoch; the clean-up has the same result in both, because it checks all of the few keys."""
         columns, entries = (content(one.seal()) for one in self.harnesses)
         assert columns == entries
         columns, entries = ([(s.name, s.rows) for s in one.backend.statistics()] for one in self.harnesses)
@@ -128,11 +128,11 @@ def in_one_epoch(drawn: random.Random, both: Both) -> None:
                 first.columns.put_many(keys, values)
                 second.columns.put_many(keys, values)
         for one in both.harnesses:
-            one.context.tell_of(len(keys))  # as the operator does behind a batch
+            one.context.tell_of(len(keys))  # as the operator does after a batch
 
 
 def live_through(drawn: random.Random, both: Any, do: Callable[[], None]) -> None:
-    """Lets both tables go through epochs that are sealed or forgotten, and through restarts, and compares them."""
+    """Runs both tables through epochs that are sealed or forgotten, and through restarts, and compares them."""
     now = 0
     for _ in range(12):
         now += drawn.choice([0, 1, 30, 60, 130])
@@ -198,11 +198,11 @@ def test_reads_at_one_time_are_logged_once() -> None:
         assert len(harness.seal().get("count", ())) == logged
 
 
-# What the clean-up looks at ------------------------------------------------------------------------------------------
+# Which keys the clean-up checks --------------------------------------------------------------------------------------
 
 
 class Watched(ValueColumnTable):
-    """Keeps which keys were looked at."""
+    """Records which keys were checked."""
 
     def __init__(self, times: list[int | None]) -> None:
         stored, index = StoredType(Types.LONG(), stamped=True), EntryIndex(KeyCodec(parse_columns("k bigint"), 8))
@@ -211,8 +211,8 @@ class Watched(ValueColumnTable):
         kinds = np.full(len(times), Op.PUT, np.int8)
         values = pa.array([{"value": 7, "last_access": time} for time in times], stored.arrow)
         self.merge(Delta(kinds, values, entries=list(range(len(times)))))
-        known = [time for time in times if time is not None]
-        self.oldest = min(known) if len(known) == len(times) else float("-inf")
+        stamps = [time for time in times if time is not None]
+        self.oldest = min(stamps) if len(stamps) == len(times) else float("-inf")
 
     @property
     def index(self) -> EntryIndex:
@@ -223,7 +223,7 @@ class Watched(ValueColumnTable):
         return super().clean(segment, numbers, expiry, seen)
 
     def changed(self) -> dict[int, Any]:
-        """Returns what the epoch wrote, by key, and starts another one."""
+        """Returns the rows of the epoch, by key, and starts another one."""
         written = {
             number: None if value is None else value["last_access"]
             for run in self.written.values()
@@ -255,7 +255,7 @@ def test_it_looks_at_as_many_keys_as_are_owed_and_goes_on_where_it_was() -> None
     assert table.rows == 1
 
 
-def test_a_key_that_was_written_later_is_looked_at_once_in_a_round() -> None:
+def test_a_key_that_was_written_later_is_checked_once_in_a_round() -> None:
     table = Watched([10] * 5)
     cleanup, time = cleaning(table, 50, 5)
     for number in (1, 3):
@@ -296,7 +296,7 @@ def test_what_was_written_in_the_epoch_stays() -> None:
     assert table.changed() == {0: None, 1: 150, 2: 150, 3: 150}
 
 
-def test_keys_that_get_other_numbers_are_not_looked_at_twice() -> None:
+def test_keys_that_get_other_numbers_are_not_checked_twice() -> None:
     table = Watched([10, 10, 200, 10, 200])
     cleanup, _ = cleaning(table, 150, 3)
     cleanup.accessed()
@@ -335,7 +335,7 @@ def test_no_look_is_at_more_keys_than_fit(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_is_removed_is_logged_although_a_load_may_have_dropped_it() -> None:
-    """A longer time to live would bring it back."""
+    """Otherwise a longer time to live would bring it back."""
     harness = StateHarness(ByNamespace, "k bigint")
     descriptor = described("count", CONFIGS["written"])
     state = harness.state(descriptor, 1)

@@ -1,4 +1,4 @@
-"""What of the product of the conformance suite and the layouts of state runs in `make test`."""
+"""Which part of the product of the conformance suite and the layouts of state runs in `make test`."""
 
 import inspect
 from collections import defaultdict
@@ -10,12 +10,12 @@ from suites_and_layouts import FAMILIES, PLAIN, Case, case, chosen
 
 @pytest.fixture(scope="module")
 def product() -> set[Case]:
-    found: set[Case] = set()
+    cases: set[Case] = set()
     for family in FAMILIES:
         for name, layout in inspect.getmembers(import_module(family), inspect.isclass):
             if name.startswith("Test"):
-                found |= {case(layout, family, test) for test in dir(layout) if test.startswith("test_")}
-    return found
+                cases |= {case(layout, family, test) for test in dir(layout) if test.startswith("test_")}
+    return cases
 
 
 def test_each_test_runs_on_the_heap_and_on_rocksdb(product: set[Case]) -> None:

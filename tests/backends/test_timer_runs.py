@@ -1,4 +1,4 @@
-"""Runs of timers cost what an epoch does, not what waits; what is gone is let go of."""
+"""Runs of timers cost what an epoch changes, not what waits; the memory of deleted timers is released."""
 
 import numpy as np
 
@@ -22,8 +22,8 @@ def test_a_timer_of_a_time_is_found_among_many_of_it():
     runs = TimerRuns()
     runs.add(timers([5] * 1000 + [6], [*range(0, 2000, 2), 3]))
     runs.end(sealed=True)
-    asked = timers([5] * 2000 + [6, 6, 4], [*range(2000), 3, 4, 0])
-    assert runs.has(asked).tolist() == [True, False] * 1000 + [True, False, False]
+    wanted = timers([5] * 2000 + [6, 6, 4], [*range(2000), 3, 4, 0])
+    assert runs.has(wanted).tolist() == [True, False] * 1000 + [True, False, False]
 
 
 def test_what_is_registered_again_lies_in_one_run():
@@ -37,7 +37,7 @@ def test_what_is_registered_again_lies_in_one_run():
 
 
 def test_a_few_timers_leave_many_where_they_lie():
-    """Runs of 10 are joined with each other, not with one of a million."""
+    """Runs of 10 are merged with each other, not with one of a million."""
     runs = TimerRuns()
     runs.add(timers(range(1_000_000)))
     runs.end(sealed=True)
@@ -50,7 +50,7 @@ def test_a_few_timers_leave_many_where_they_lie():
     assert runs.rows == 1_000_500
 
 
-def test_timers_that_are_put_off_by_each_epoch_leave_nothing_behind():
+def test_timers_that_are_postponed_by_each_epoch_leave_nothing():
     runs = TimerRuns()
     runs.add(timers([10_000] * 100, range(100)))
     runs.end(sealed=True)
@@ -62,7 +62,7 @@ def test_timers_that_are_put_off_by_each_epoch_leave_nothing_behind():
     assert runs.earliest() == 11_000
 
 
-def test_what_fires_is_let_go_of():
+def test_what_fires_is_released():
     runs = TimerRuns()
     runs.add(timers(range(1_000)))
     runs.end(sealed=True)

@@ -1,4 +1,4 @@
-"""Timers of one clock against a plain set, where no operator is: in a backend that catches up by the log alone.
+"""Timers of one clock compared with a plain set, without an operator: in a backend that catches up from the log.
 
 Operators with timers are compared with plain Python in `tests/model`.
 """
@@ -46,7 +46,7 @@ def make_by_columns() -> HeapKeyedStateBackend:
 
 
 class TimersMachine(RuleBasedStateMachine):
-    """A warm backend, a second one that catches up by the log alone, and the model."""
+    """A warm backend, a second one that catches up only from the log, and the model."""
 
     def make(self) -> Any:
         return make_backend()
@@ -83,7 +83,7 @@ class TimersMachine(RuleBasedStateMachine):
         self.now.discard((entry, time))
 
     def verbs(self) -> tuple[Any, Any]:
-        """What an operator binds once, and calls in all epochs."""
+        """Calls that an operator binds once, and uses in all epochs."""
         timers = self.warm.timers(DOMAIN)
         if getattr(self, "bound_to", None) is not timers:
             self.bound_to = timers
@@ -111,7 +111,7 @@ class TimersMachine(RuleBasedStateMachine):
 
     @rule(limit=TIMES, again=TIMES)
     def fire_and_register(self, limit: int, again: int) -> None:
-        """What is registered at or behind the time that fires, and within the limit, fires in the same turn."""
+        """A timer registered at or after the time that fires, and within the limit, fires in the same turn."""
         fired = []
         for time, entry in self.warm.timers(DOMAIN).due(limit):
             fired.append((time, entry))
@@ -153,7 +153,7 @@ class TimersMachine(RuleBasedStateMachine):
 
 
 class TimersByColumnsMachine(TimersMachine):
-    """The same with columns of timers, which are asked for by columns, too."""
+    """The same with columns of timers, which are also read by columns."""
 
     def make(self) -> Any:
         return make_by_columns()
@@ -184,7 +184,7 @@ class TimersByColumnsMachine(TimersMachine):
 
     @rule(keys=st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), TIMES)))
     def register_records(self, keys: list[tuple[Any, int]]) -> None:
-        """A key is there several times, and has no namespace."""
+        """A key occurs several times, and has no namespace."""
         columns = self.warm.codec.write([key for key, _ in keys])
         times = np.array([time for _, time in keys], np.int64)
         self.warm.timers(DOMAIN).register_keys(Keys(columns, self.warm.codec.read), times)
@@ -238,15 +238,15 @@ class InDatabase:
     def stored(self: Any) -> set[tuple[Any, int]]:
         """Returns the timers that are in the database."""
         reading, warm = make_backend(), self.warm
-        known = warm._in_database[TIMERS[DOMAIN]]
+        stored = warm._in_database[TIMERS[DOMAIN]]
         timers, schema = reading.timers(DOMAIN), timer_schema("op", warm.codec.columns, DOMAIN)
-        for rows in timer_log.TimerLog(warm.database, known.cells, schema, timers).read():
+        for rows in timer_log.TimerLog(warm.database, stored.cells, schema, timers).read():
             reading.apply(TIMERS[DOMAIN], rows)
         return {(entry, time) for time, entry in reading.timers(DOMAIN).due(max(range(100)))}
 
     @rule(sealed=st.booleans())
     def another_has_the_database(self: Any, sealed: bool) -> None:
-        """It wrote nothing before it ended. What was frozen in the meantime is sealed, or not."""
+        """It wrote nothing before it ended. The changes that were frozen in the meantime are sealed, or not."""
         changes = self.warm.freeze(1)
         self.warm.close()
         self.warm.resume()
@@ -271,7 +271,7 @@ class InDatabase:
 
     @rule()
     def catch_up(self: Any) -> None:
-        """The other one is a worker, too: it writes what it has applied."""
+        """The other one is a worker, too: it writes the changes that it has applied."""
         self.other.commit("caught up")
 
     def teardown(self: Any) -> None:
@@ -334,8 +334,8 @@ def test_a_time_is_kept_once_however_often_timers_come_for_it() -> None:
 
 
 @pytest.mark.parametrize("ahead", [[86_400_000], [86_400_000, 1_000, 3_600_000]])
-def test_timers_that_are_put_off_with_each_record_leave_no_times_behind(ahead: list[int]) -> None:
-    """Timers far ahead that every record moves, behind one that stays: what waits is bounded by what is there."""
+def test_timers_that_are_postponed_with_each_record_leave_no_times(ahead: list[int]) -> None:
+    """Every record moves timers far ahead, after one that stays: stored times are bounded by the existing timers."""
     backend = make_backend()
     timers, backend.context.entry = backend.timers(DOMAIN), "a"
     timers.register("z", 30_000)
@@ -351,9 +351,9 @@ def test_timers_that_are_put_off_with_each_record_leave_no_times_behind(ahead: l
             backend.freeze(1)
             backend.settle()
     assert longest < 2_000
-    there = sorted([(30_000, "z"), *((19_999 + gap, "a") for gap in ahead)])
-    assert timers.earliest() == there[0][0]
-    assert list(timers.due(19_999 + max(ahead))) == there
+    waiting = sorted([(30_000, "z"), *((19_999 + gap, "a") for gap in ahead)])
+    assert timers.earliest() == waiting[0][0]
+    assert list(timers.due(19_999 + max(ahead))) == waiting
 
 
 def test_a_time_that_comes_and_goes_all_the_time_is_kept_a_bounded_number_of_times() -> None:
@@ -392,7 +392,7 @@ def test_times_are_whole_numbers_of_any_kind(make: Callable[[], HeapKeyedStateBa
 
 @pytest.mark.parametrize("seed", range(20))
 def test_timers_fire_in_order_of_time_in_whatever_order_they_came(seed: int) -> None:
-    """Most times ascend, as behind an ordered input; some are far ahead, some behind, some come again."""
+    """Most times ascend, as after an ordered input; some are far ahead, some are earlier, some come again."""
     drawn, backend, wanted = random.Random(seed), make_backend(), set()
     timers, now, limit = backend.timers(DOMAIN), 0, 0
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""When the incremental clean-up looks at keys: as many as accesses ask for, and never in vain for a whole round."""
+"""When the incremental clean-up checks keys: the number follows from the accesses, and no whole round is useless."""
 
 import math
 from typing import Any
@@ -27,7 +27,7 @@ SHAPES = ("value", "list", "map")
 
 
 class Watched(DictValues):
-    """A store that counts how often an entry is looked at."""
+    """A store that counts how often an entry is checked."""
 
     looks = 0
 
@@ -40,7 +40,7 @@ class Watched(DictValues):
 
 
 def table_of(shape: str, times: list[int]) -> tuple[Any, Watched]:
-    """A table that was loaded with a row of each last access."""
+    """Returns a table that was loaded with one row per last access."""
     watched, stored = Watched(), StoredType(Types.LONG(), stamped=True)
     table: Any = ValueTable(stored, watched)
     if shape == "list":
@@ -84,7 +84,7 @@ def test_no_round_begins_before_something_the_last_one_left_has_expired(shape: s
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nothing_is_looked_at_before_what_was_loaded_can_have_expired(shape: str) -> None:
+def test_nothing_is_checked_before_what_was_loaded_can_have_expired(shape: str) -> None:
     table, base = table_of(shape, [20, 10, 30])
     time = OperatorTime(50)
     cleanup = cleanup_of(table, time, 3)
@@ -117,7 +117,7 @@ def test_what_the_first_epoch_writes_is_found_when_it_has_expired(loaded: list[i
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_rows_of_unknown_time_are_looked_at_at_once(shape: str) -> None:
+def test_rows_of_unknown_time_are_checked_at_once(shape: str) -> None:
     table, base = table_of(shape, [50])
     unknown = (7, None)
     base[0] = [unknown] if shape == "list" else {1: unknown} if shape == "map" else unknown
@@ -143,7 +143,7 @@ def test_old_rows_that_come_in_later_are_found(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_was_removed_in_vain_is_found_again(shape: str) -> None:
+def test_what_a_forgotten_attempt_removed_is_found_again(shape: str) -> None:
     table, _ = table_of(shape, [5, 90])
     time = OperatorTime(106)
     cleanup = cleanup_of(table, time, 2)
@@ -164,8 +164,8 @@ def test_the_oldest_of_log_rows_is_that_of_rows_that_write() -> None:
     assert oldest_access(pa.chunked_array([], pa.int64()), np.array([], np.int8)) == math.inf
 
 
-def test_what_is_added_to_a_list_stays_behind_what_is_left_of_it() -> None:
-    """A list to which each epoch adds would never be cleaned otherwise."""
+def test_what_is_added_to_a_list_stays_after_the_rest_of_it() -> None:
+    """Otherwise a list to which each epoch adds would never be cleaned up."""
     table, _ = table_of("list", [0])
     table.base[0].append((5, 1))
     cleanup = cleanup_of(table, OperatorTime(TTL), 1)
@@ -179,7 +179,7 @@ def test_what_is_added_to_a_list_stays_behind_what_is_left_of_it() -> None:
 
 
 @pytest.mark.parametrize(("returns", "at_once"), [(False, 0), (True, 3)])
-def test_keys_are_looked_at_together_unless_expired_values_may_be_read(returns: bool, at_once: int) -> None:
+def test_keys_are_checked_together_unless_expired_values_may_be_read(returns: bool, at_once: int) -> None:
     table, base = table_of("value", [0] * 10)
     cleanup = cleanup_of(table, OperatorTime(TTL), 3, returns)
     cleanup.accessed()

@@ -1,4 +1,4 @@
-"""What came and went within one epoch leaves no rows in its log, and what was there before goes all the same."""
+"""An entry that appears and disappears within an epoch leaves no rows in the log; an older entry is still deleted."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ def test_a_value_that_came_and_went_in_one_epoch_is_not_logged(make: Any, namesp
     put(harness, value, {"gone": None, "never": None}, namespace)
     assert ops(harness.seal()) == {"new": Op.PUT, "old": Op.DELETE}
     for one in (harness, harness.reopened()):
-        found = {key: one.state(value, key, namespace).value() for key in ("old", "kept", "new", "gone", "never")}
-        assert found == {"old": None, "kept": 2, "new": 3, "gone": None, "never": None}
+        values = {key: one.state(value, key, namespace).value() for key in ("old", "kept", "new", "gone", "never")}
+        assert values == {"old": None, "kept": 2, "new": 3, "gone": None, "never": None}
 
 
 @HEAPS
@@ -48,7 +48,7 @@ def test_an_epoch_of_nothing_else_has_no_rows(make: Any) -> None:
 
 
 def test_what_has_expired_is_deleted_in_the_log_too() -> None:
-    """The base may have dropped it already, and a longer time to live would bring it back."""
+    """The base may already have dropped it, and a longer time to live would bring it back."""
     harness, value = StateHarness(HeapKeyedStateBackend), ValueStateDescriptor("v", Types.LONG())
     value.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(10)).build())
     put(harness, value, {"a": 1})

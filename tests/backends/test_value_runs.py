@@ -1,4 +1,4 @@
-"""Runs of values: a dict by number, whatever is put and taken away."""
+"""Runs of values equal a dict by number, whatever is put and removed."""
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ def compare(
 
 
 def test_what_an_epoch_puts_is_all_that_it_merges() -> None:
-    """A million values are not written anew for each thousand that are put."""
+    """A million values are not rewritten for each thousand that are put."""
     runs = ValueRuns(pa.int64())
     runs.change(Run(np.arange(100_000), pa.array(np.arange(100_000))))
     largest = runs._runs[0].values

@@ -1,4 +1,4 @@
-"""Values become what their type says when they are put: the same in the epoch that puts them as in the next one."""
+"""Values are converted to their type when they are put, so they are the same in this epoch and in the next one."""
 
 import datetime
 import decimal
@@ -64,20 +64,20 @@ TTL = StateTtlConfig.new_builder(Time.hours(1)).build()
 
 
 class Keeps(KeyedProcessFunction):
-    """Puts values into states, and spells these and the classes of what is in them."""
+    """Puts values into states, and emits the states as text, with the classes of their content."""
 
     def __init__(self, puts: list[tuple[Any, Callable[[Any], None]]]) -> None:
         self.puts = puts
 
     def open(self, runtime_context: Any) -> None:
-        asked = {
+        states = {
             ValueStateDescriptor: runtime_context.get_state,
             ListStateDescriptor: runtime_context.get_list_state,
             MapStateDescriptor: runtime_context.get_map_state,
             ReducingStateDescriptor: runtime_context.get_reducing_state,
             AggregatingStateDescriptor: runtime_context.get_aggregating_state,
         }
-        self.states = [asked[type(descriptor)](descriptor) for descriptor, _ in self.puts]
+        self.states = [states[type(descriptor)](descriptor) for descriptor, _ in self.puts]
 
     def process_element(self, value: Any, ctx: Any) -> Any:
         for number, (state, (_, put)) in enumerate(zip(self.states, self.puts, strict=True)):
@@ -106,7 +106,7 @@ def spelled(value: Any) -> str:
 
 
 class Collects(AggregateFunction):
-    """Adds to a list that it gets, and changes its first element."""
+    """Adds to the list that it gets, and changes the list's first element."""
 
     def __init__(self, kind: type = list) -> None:
         self.kind = kind
@@ -141,7 +141,7 @@ def by_columns(descriptor: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _laid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has states lie by columns where a test says so: only functions over batches ask for that."""
+    """Stores states by columns if a test wants it: otherwise only functions over batches request that."""
     made = StatesOfOperator._new_table
 
     def new_table(backend: Any, descriptor: Any, stored: Any, layout: Layout) -> Any:
@@ -189,7 +189,7 @@ SHAPES = shapes()
 
 
 def spellings(puts: list[tuple[Any, Callable[[Any], None]]], backend: str = "heap") -> list[list[str]]:
-    """Returns how states' contents are spelled in the epoch that puts them, in the next one, and after a restore."""
+    """Returns the content of states as text: in the epoch that puts it, in the next one, and after a restore."""
 
     def made() -> KeyedOneInputStreamOperatorTestHarness:
         return KeyedOneInputStreamOperatorTestHarness(
@@ -215,8 +215,8 @@ def test_a_value_is_of_its_type_at_once(shape: str, backend: str) -> None:
     puts = [(describe(ddl, f"s{n}"), partial(put, v=given)) for n, (ddl, given, _) in enumerate(CASES)]
     at_once, later, restored = spellings(puts, backend)
     assert at_once == later == restored
-    for (_, _, stored), found in zip(CASES, at_once, strict=True):
-        assert spelled(stored) in found
+    for (_, _, stored), text in zip(CASES, at_once, strict=True):
+        assert spelled(stored) in text
 
 
 @pytest.mark.parametrize(("ddl", "given"), [("double", (1 << 53) + 1), ("float", (1 << 24) + 1)])
@@ -301,29 +301,29 @@ def test_equal_user_keys_of_any_class_are_one_with_the_first_spelling(shape: str
 @pytest.mark.parametrize("shape", ["value", "map"])
 def test_nan_of_numpy_is_found_in_a_map_that_is_a_value(shape: str, given: Any) -> None:
     describe, put = SHAPES[shape]
-    found: list[Any] = []
+    results: list[Any] = []
 
     def put_and_look(state: Any) -> None:
         put(state, given)
         held = read(state)
-        found.append((held["a"] if shape == "map" else held).get(math.nan))
+        results.append((held["a"] if shape == "map" else held).get(math.nan))
 
     spellings([(describe("map<double,bigint>", "s"), put_and_look)])
-    assert found == [1]
+    assert results == [1]
 
 
 def test_nan_that_an_accumulator_got_in_place_is_found() -> None:
-    found: list[Any] = []
+    results: list[Any] = []
 
     class Counts(Collects):
         def add(self, value: Any, accumulator: Any) -> Any:
-            found.append(accumulator.get(math.nan))
+            results.append(accumulator.get(math.nan))
             accumulator[float("nan")] = value
             return accumulator
 
     state = AggregatingStateDescriptor("s", Counts(dict), "map<double,bigint>")
     spellings([(state, lambda s: [s.add(n) for n in range(3)])])
-    assert found == [None, 0, 1]
+    assert results == [None, 0, 1]
 
 
 def test_a_timer_of_an_enum_fires_at_a_plain_time() -> None:

@@ -1,6 +1,6 @@
 """Random epochs: warm backends, loads of their logs and loads of the folded logs never differ.
 
-What they hold is compared with plain Python in `tests/model`.
+`tests/model` compares their content with plain Python.
 """
 
 from typing import Any
@@ -63,26 +63,26 @@ epochs = st.lists(st.tuples(st.lists(step, max_size=10), st.sampled_from(["seal"
 
 
 def contents(harness: StateHarness) -> dict[Any, Any]:
-    """Returns all that a function could read, in plain values."""
+    """Returns all values that a function could read, as plain values."""
     shown: dict[Any, Any] = {}
     for name, descriptor in DESCRIPTORS.items():
         for key in KEYS:
             for space in SPACES:
                 state = harness.state(descriptor, key, space)
                 if name in ("value", "rows"):
-                    found = state.value()
-                    found = found if name == "value" or found is None else found.as_tuple()
+                    content = state.value()
+                    content = content if name == "value" or content is None else content.as_tuple()
                 elif name in ("map", "grid"):
-                    found = {k if name == "map" else k.as_tuple(): v for k, v in state.items()} or None
+                    content = {k if name == "map" else k.as_tuple(): v for k, v in state.items()} or None
                 else:
-                    found = state.get() if name in ("sum", "mean") else list(state.get()) or None
-                if found is not None:
-                    shown[(name, key, space)] = found
+                    content = state.get() if name in ("sum", "mean") else list(state.get()) or None
+                if content is not None:
+                    shown[(name, key, space)] = content
     return shown
 
 
 def folded(make: Any, harness: StateHarness, how: Any) -> StateHarness:
-    """Returns a fresh backend on a log of one epoch: the fold of all."""
+    """Returns a fresh backend on a log of one epoch: the fold of all epochs."""
     epoch = []
     for schema in harness.backend.schemas:
         tables = [with_position(rows, number) for number, rows in enumerate(harness.tables(schema))]
@@ -93,7 +93,7 @@ def folded(make: Any, harness: StateHarness, how: Any) -> StateHarness:
 
 
 def order_of(harness: StateHarness) -> dict[Any, Any]:
-    return {place: list(found) for place, found in contents(harness).items() if isinstance(found, dict)}
+    return {place: list(content) for place, content in contents(harness).items() if isinstance(content, dict)}
 
 
 def run(harness: StateHarness, steps: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Heap backends for tests: ones whose tables lie by columns, and one whose column methods are its row methods."""
+"""Heap backends for tests: some with tables by columns, and one with column methods that call its row methods."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from state_engine.backends.stored_type import StoredType
 
 
 class ByNamespace(HeapKeyedStateBackend):
-    """All that can be lies by columns. After each epoch it forgets keys that no table holds, however few there are."""
+    """Stores all tables by columns that can be. After each epoch it drops even a few keys that no table has."""
 
     layout = Layout.COLUMNS
 
@@ -26,7 +26,7 @@ class ByNamespace(HeapKeyedStateBackend):
         self._forget_keys()
 
     def _new_table(self, descriptor: StateDescriptor, stored: StoredType, layout: Layout) -> Any:
-        """Folds lie as columns whatever their function: row by row they mean the same with each."""
+        """Stores folds as columns, for every function: row by row they mean the same with each."""
         if isinstance(descriptor, (ReducingStateDescriptor, AggregatingStateDescriptor)):
             return ValueColumnTable(stored, self._by_namespace, self._stores.column_values(stored))
         return super()._new_table(descriptor, stored, layout)
@@ -36,18 +36,18 @@ class ByNamespace(HeapKeyedStateBackend):
 
 
 class ByPlace(ByNamespace):
-    """The same, of namespaces that are many: values lie by place."""
+    """The same for many namespaces: values are stored by place."""
 
     layout = Layout.PLACES
 
 
 class ByRows(HeapKeyedStateBackend):
-    """All lies by entry, and a state's column methods are its row methods, called one by one: what they shall mean."""
+    """Stores all tables by entry; column methods call the row methods one by one, which defines what they must do."""
 
     def state(self, descriptor: StateDescriptor, layout: Layout = Layout.ENTRIES) -> Any:
-        known = descriptor.name in self._states
+        exists = descriptor.name in self._states
         made = super().state(descriptor)
-        if not known:
+        if not exists:
             made.columns = by_rows(descriptor, made, self.context, self.time)
         return made
 

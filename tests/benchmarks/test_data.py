@@ -42,7 +42,7 @@ def test_drawing_more_keys_begins_with_the_same_ones() -> None:
     assert draw_keys(1000, 50)[:100].tolist() == draw_keys(100, 50).tolist()
 
 
-def test_string_keys_stand_for_the_same_numbers() -> None:
+def test_string_keys_are_made_of_the_same_numbers() -> None:
     numbers = np.array([0, 42], dtype=np.int64)
 
     assert key_column(numbers, "int").to_pylist() == [0, 42]

@@ -1,4 +1,4 @@
-"""All workloads into one folder: what is in the files, whatever was measured."""
+"""All workloads in one folder: the contents of the files, whatever was measured."""
 
 import json
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_a_batch_does_not_make_dots_of_the_others(row: Rows, tmp_path: Path) -> 
     assert "120,000,000 (cut)" in shown
     assert "625,000" in shown
     ticks = [float(text.replace(",", "")) for text in shown if text.replace(",", "").isdigit()]
-    assert max(ticks) < 10e6, "the axis ends where those do that are compared"
+    assert max(ticks) < 10e6, "the axis ends with the compared values"
 
 
 def test_no_cell_is_cut_where_all_contenders_have_a_row(row: Rows, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_what_small_sizes_came_to_is_not_kept_for_full_ones(row: Rows, tmp_path:
     assert {part.small for part in parts(small=False).values()} == {False}
 
 
-def test_what_another_run_had_stands_in_the_report_too(
+def test_results_of_another_run_are_in_the_report_too(
     row: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {"ttl": giving(row(workload="ttl")), "windows": giving(row(workload="windows"))}
@@ -163,11 +163,11 @@ def test_a_file_that_no_run_wrote_is_refused_before_anything_is_measured(
     (tmp_path / "windows.json").write_text(foreign)
     run = CliRunner().invoke(app, ["all", "--out", str(tmp_path), "--continue"], env={"COLUMNS": "200"})
     assert run.exit_code == 2
-    assert "windows.json is no workload of a report" in run.output
+    assert "windows.json is not a result of a workload" in run.output
     assert (tmp_path / "windows.json").read_text() == foreign
 
 
-def test_without_being_told_to_go_on_all_is_measured_anew(row: Rows, tmp_path: Path) -> None:
+def test_without_the_option_to_go_on_all_is_measured_anew(row: Rows, tmp_path: Path) -> None:
     for keys in (5, 7):
         measured = measure({"ttl": giving(row(keys=keys))}, tmp_path, tmp_path / "out", lambda _: None)
     assert [one.keys for one in measured.rows if isinstance(one, Result)] == [7]
@@ -204,7 +204,7 @@ def test_the_same_rows_make_the_same_picture(row: Rows, tmp_path: Path) -> None:
     assert (tmp_path / "one" / "ttl.svg").read_bytes() == (tmp_path / "two" / "ttl.svg").read_bytes()
 
 
-def test_thresholds_stand_behind_the_workloads(row: Rows, tmp_path: Path) -> None:
+def test_thresholds_come_after_the_workloads(row: Rows, tmp_path: Path) -> None:
     measure({"ttl": giving(row())}, tmp_path, tmp_path, lambda _: None)
     add_verdicts([Verdict("fast enough", 1.5, True), Verdict("small enough", 2.0, False)], tmp_path)
     end = (tmp_path / "report.md").read_text().partition("## Thresholds")[2]
@@ -214,7 +214,7 @@ def test_thresholds_stand_behind_the_workloads(row: Rows, tmp_path: Path) -> Non
     ]
 
 
-def test_what_was_not_measured_stands_in_a_table_at_the_end(row: Rows, tmp_path: Path) -> None:
+def test_what_was_not_measured_is_in_a_table_at_the_end(row: Rows, tmp_path: Path) -> None:
     measure({"ttl": giving(row())}, tmp_path, tmp_path, lambda _: None)
     open_ones = [Verdict("as fast", None, False, "not measured in this run", ("flink/java", "flink/sql"))]
     add_verdicts([Verdict("fast enough", 1.5, True), *open_ones], tmp_path)
@@ -245,7 +245,7 @@ def test_a_check_of_everything_fails_where_a_threshold_was_not_measured(
     assert code == (0 if small else 1)
     assert "not measured: 1 of 2 thresholds" in said
     assert "spark/b" in said.partition("no row of")[2]
-    assert status()[0] == 1, "nothing at all was measured"
+    assert status()[0] == 1, "nothing was measured"
 
 
 def test_a_run_at_full_size_measures_all_thresholds_of_streams_and_backends(row: Rows, tmp_path: Path) -> None:

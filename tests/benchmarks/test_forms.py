@@ -38,7 +38,7 @@ def epochs(columns: int) -> list[list[tuple[int, ...]]]:
 
 
 def emitted(function: Any, types: Sequence[str], backend: str, given: Sequence[Any]) -> list[list[tuple[Any, ...]]]:
-    """Returns what each epoch emits, in an order of its own."""
+    """Returns what each epoch emits, sorted."""
     found = []
     with KeyedOneInputStreamOperatorTestHarness(function, "k", *types, state_backend=backend) as harness:
         for records in given:
@@ -74,7 +74,7 @@ def timed_epochs() -> list[list[tuple[int, int]]]:
 
 
 class Step(NamedTuple):
-    """What was emitted, in an order of its own, and what is in the states then, and how many timers there are."""
+    """The emitted rows, sorted, and then the content of the states and the number of timers."""
 
     emitted: list[tuple[Any, ...]]
     states: dict[str, Any]
@@ -82,7 +82,7 @@ class Step(NamedTuple):
 
 
 def steps(function: Any, types: Sequence[str], backend: str, given: Sequence[Any]) -> list[Step]:
-    """Returns what becomes of each epoch, of the watermark behind it, and of one behind all of them."""
+    """Returns the result of each epoch, of the watermark after it, and of one after all epochs."""
     found = []
     with KeyedOneInputStreamOperatorTestHarness(function, "k", *types, state_backend=backend) as harness:
 
@@ -108,9 +108,9 @@ def test_sessions_of_batches_are_those_of_rows(backend: str) -> None:
     rows, batches = (steps(of(30), types, backend, timed_epochs()) for of in (Sessions, SessionsOfBatches))
 
     assert batches == rows
-    first, behind_first, *_, last = batches
+    first, after_first, *_, last = batches
     assert len(first.emitted) > 20, "records close some"
-    assert behind_first.emitted, "the watermark closes some"
+    assert after_first.emitted, "the watermark closes some"
     assert last.emitted
     assert (last.states["session"], last.timers) == ({}, 0)
 

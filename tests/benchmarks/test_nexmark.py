@@ -1,4 +1,4 @@
-"""Nexmark: its events, what its queries come to by a loop, and by every engine that is here."""
+"""Nexmark: its events, and the results of its queries, by a loop and by every installed engine."""
 
 import json
 from collections import Counter, defaultdict
@@ -68,7 +68,7 @@ def right(query: str, folder: Path) -> list[tuple[int, ...]]:
 
 
 def won_by(drawn: dict[str, Rows]) -> dict[int, dict[str, int]]:
-    """The first of the highest bids of each auction."""
+    """Returns the first of the highest bids of each auction."""
     best: dict[int, dict[str, int]] = {}
     for bid in drawn[BID]:
         auction = drawn[AUCTION][bid["auction"]]

@@ -1,4 +1,4 @@
-"""Nexmark's queries in each of Lakestate's forms, and in Spark's SQL: all come to what DuckDB says."""
+"""Nexmark's queries in each of Lakestate's forms, and in Spark's SQL: all results equal those of DuckDB."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

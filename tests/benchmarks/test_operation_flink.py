@@ -1,4 +1,4 @@
-"""Flink beside the operations: what it is given, what it told, and small real runs of it."""
+"""Flink beside our operations: its input, its results, and small real runs of it."""
 
 import json
 import zlib
@@ -42,7 +42,7 @@ CASE = OperationCase(
 
 
 def noted(state: Mapping[int, bytes]) -> dict[str, int]:
-    """Returns what a subtask notes of the keys that it has."""
+    """Returns what a subtask writes down of its keys."""
     crcs = {key: zlib.crc32(value) for key, value in state.items()}
     weighted = sum(crc * crc * key for key, crc in crcs.items())
     return {"records": len(crcs), "sum": sum(crcs.values()), "weighted": (weighted + 2**63) % 2**64 - 2**63}
@@ -60,7 +60,7 @@ def right() -> pa.Table:
     return sums_of(pa.table({"k": list(STATE), "v": list(STATE.values())}))
 
 
-def test_values_stand_one_behind_the_other_and_the_same_each_time(tmp_path: Path) -> None:
+def test_values_are_written_one_after_the_other_and_the_same_each_time(tmp_path: Path) -> None:
     case = OperationCase(**{name: getattr(CASE, name) for name in CASE.__struct_fields__} | {"keys": 1_500})
     table = pa.concat_tables(load(case))
     write_raw(tmp_path / "values", table)
@@ -86,7 +86,7 @@ def test_what_all_subtasks_hold_has_to_be_the_state(tmp_path: Path, right: pa.Ta
 
 
 def flink(folder: Path, **states: Mapping[int, bytes]) -> Path:
-    """Writes what Flink tells of three rounds; the named state is that of one of them."""
+    """Writes Flink's results of three rounds; a named state replaces that of one round."""
     with (folder / "times.jsonl").open("w") as file:
         for number in range(3):
             for told in ROWS:
@@ -98,7 +98,7 @@ def flink(folder: Path, **states: Mapping[int, bytes]) -> Path:
     return folder
 
 
-def test_the_first_round_does_not_count_and_parts_are_those_asked_for(tmp_path: Path, right: pa.Table) -> None:
+def test_the_first_round_does_not_count_and_parts_are_those_requested(tmp_path: Path, right: pa.Table) -> None:
     rows = rows_of(CASE, "java", flink(tmp_path), right)
 
     assert [(row.operation, row.label, row.parallelism) for row in rows] == [
@@ -183,7 +183,7 @@ def test_savepoints_and_restores_are_asked_to_be_as_fast_as_flink() -> None:
     assert {one.to for one in peers} | set(FLINK_ROWS.values()) <= told
 
 
-def test_without_flink_that_is_told_and_the_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_flink_this_is_reported_and_the_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     ran: list[str] = []
     monkeypatch.setattr(operations, "FLINK_PYTHON", tmp_path / "none")
@@ -209,7 +209,7 @@ def test_flink_writes_and_restores_what_is_right(tmp_path: Path, backend: str, r
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., Any]:
-    """Runs the workload as the command line does, and returns its rows; nothing is left behind."""
+    """Runs the workload as the command line does, and returns its rows; leaves no files."""
 
     def run(*arguments: str) -> Any:
         out, work = tmp_path / "out.json", tmp_path / "work"

@@ -54,7 +54,7 @@ def row() -> Rows:
     return make
 
 
-def test_seconds_are_asked_for_at_each_number_of_keys(row: Rows) -> None:
+def test_seconds_are_limited_at_each_number_of_keys(row: Rows) -> None:
     verdicts = judge_operations([TWO_SECONDS], [row(), row(keys=50, median_seconds=2.1)])
 
     assert [(verdict.measured, verdict.reached) for verdict in verdicts] == [(1.0, True), (2.1, False)]

@@ -42,7 +42,7 @@ AT_REST = [
     ("checkpoint", "full", 2),
     ("checkpoint", "full published", 2),
 ]
-"""What is done to a state that no stream changes: operation, form, parallelism."""
+"""The operations on a state that no stream changes: operation, form, parallelism."""
 
 
 def case(work: Path, **changes: Any) -> OperationCase:
@@ -98,8 +98,8 @@ def test_the_load_has_each_key_once(tmp_path: Path) -> None:
     epochs = write_load(tmp_path, LOAD_RECORDS + 7, 2)
 
     assert epochs == 2
-    found = np.concatenate([pq.read_table(file)["k"].to_numpy() for file in tmp_path.iterdir()])
-    assert np.array_equal(np.sort(found), np.arange(LOAD_RECORDS + 7))
+    keys_written = np.concatenate([pq.read_table(file)["k"].to_numpy() for file in tmp_path.iterdir()])
+    assert np.array_equal(np.sort(keys_written), np.arange(LOAD_RECORDS + 7))
 
 
 def test_the_feed_stays_ahead_and_knows_what_it_has_given(tmp_path: Path) -> None:
@@ -115,12 +115,12 @@ def test_the_feed_stays_ahead_and_knows_what_it_has_given(tmp_path: Path) -> Non
     given = [key for epoch in range(1, done) for key in keys_of(tmp_path / "in", epoch)]
     counts = feed.counts_after(50 + len(given))
     assert counts.tolist() == [1 + given.count(key) for key in range(50)]
-    with pytest.raises(ValueError, match="ran dry"):
+    with pytest.raises(ValueError, match="ran out of input"):
         feed.counts_after(50 + 30)
 
 
 class Running:
-    """A job that seals an epoch each time it is asked for new ones."""
+    """A job that seals an epoch at each request for new ones."""
 
     def __init__(self) -> None:
         self.sealed: list[EpochSummary] = []
@@ -151,13 +151,13 @@ def test_phases_take_turns_and_savepoints_lie_in_theirs(tmp_path: Path) -> None:
     client = Running()
     with EpochWatch(client, Nothing(), 0.0005) as watch:  # type: ignore[arg-type]
         watch.wait_for(3, 30)
-        found = measure(case(tmp_path), client, watch)  # type: ignore[arg-type]
+        measured = measure(case(tmp_path), client, watch)  # type: ignore[arg-type]
 
-    assert [name for name, _ in found.taken] == [f"sp-{number}" for number in range(1, 6)]
-    assert len(found.seconds) == 5
-    assert [len(phase.epochs) for phase in found.alone] == [2 * EPOCHS_PER_SAVEPOINT, 3 * EPOCHS_PER_SAVEPOINT]
-    assert [len(phase.epochs) for phase in found.beside] == [2 * EPOCHS_PER_SAVEPOINT, 3 * EPOCHS_PER_SAVEPOINT]
-    for phase in (*found.alone, *found.beside):
+    assert [name for name, _ in measured.taken] == [f"sp-{number}" for number in range(1, 6)]
+    assert len(measured.seconds) == 5
+    assert [len(phase.epochs) for phase in measured.alone] == [2 * EPOCHS_PER_SAVEPOINT, 3 * EPOCHS_PER_SAVEPOINT]
+    assert [len(phase.epochs) for phase in measured.beside] == [2 * EPOCHS_PER_SAVEPOINT, 3 * EPOCHS_PER_SAVEPOINT]
+    for phase in (*measured.alone, *measured.beside):
         assert phase.seconds == pytest.approx(sum(phase.epochs))
 
 
@@ -169,7 +169,7 @@ def test_a_job_that_failed_is_not_waited_for() -> None:
 
 
 def test_a_stream_is_compared_with_its_neighbour_in_time(tmp_path: Path) -> None:
-    """The machine is half as fast in the second pair, which must not look like the savepoints' doing."""
+    """The machine is half as fast in the second pair; this must not count as an effect of savepoints."""
     alone = [Phase(4.0, 2.0, (1.0,) * 4), Phase(8.0, 2.0, (2.0,) * 4), Phase(4.0, 2.0, (1.0,) * 4)]
     beside = [Phase(5.0, 3.0, (1.25,) * 4), Phase(8.0, 3.0, (2.0,) * 4), Phase(4.0, 3.0, (1.0,) * 4)]
 

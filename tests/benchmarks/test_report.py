@@ -80,12 +80,12 @@ def test_backends_are_compared_with_the_heap_at_the_same_number_of_keys(row: Row
 
 
 @pytest.mark.parametrize(("slowest", "uneven"), [(149.0, False), (310.0, True)])
-def test_a_machine_that_was_uneven_is_told(row: Rows, slowest: float, uneven: bool) -> None:
+def test_a_machine_that_was_uneven_is_reported(row: Rows, slowest: float, uneven: bool) -> None:
     header, _, first, second, *rest = printed([row(look_ns=100.0), row(form="declared", look_ns=slowest)])
     place = header.index("look ns")
     assert [first[place], second[place]] == ["100", f"{slowest:.0f}"]
     said = " ".join(cell for line in rest for cell in line)
-    assert ("took 100 ns beside one row and 310 beside another" in said) == uneven
+    assert ("took 100 ns around one row and 310 ns around another" in said) == uneven
     assert bool(rest) == uneven
 
 

@@ -52,7 +52,7 @@ def test_a_row_measures_the_steady_part_only(tmp_path: Path) -> None:
     assert row.results_equal
 
 
-def test_what_lies_between_the_last_record_and_the_ack_is_that_of_the_steady_part(tmp_path: Path) -> None:
+def test_the_time_between_the_last_record_and_the_ack_is_that_of_the_steady_part(tmp_path: Path) -> None:
     samples = [Sample(0.0, 0.0, 1, {}), Sample(18.0, 48.0, 1, {})]
     told = {"freeze_ms": [90.0, 2.0, 1.0, 7.0, 3.0], "changes_ms": [90.0, 4.0, 5.0, 6.0, 7.0]}
     run = Run(case(tmp_path), [10.0, 12.0, 14.0, 16.0, 18.0], samples, TRUTH, told)
@@ -62,7 +62,7 @@ def test_what_lies_between_the_last_record_and_the_ack_is_that_of_the_steady_par
     assert (row.freeze_ms, row.changes_ms) == (None, None)
 
 
-def test_a_row_tells_what_memory_was_like(tmp_path: Path, row: Callable[..., Result]) -> None:
+def test_a_row_has_the_figures_of_memory(tmp_path: Path, row: Callable[..., Result]) -> None:
     run = Run(case(tmp_path), [10.0, 12.0, 14.0, 16.0, 18.0], [Sample(0.0, 0.0, 1, {})], TRUTH, look_ns=90.0)
     assert result_of(run, TRUTH).look_ns == 90.0
     assert middle([row(look_ns=90.0), row(look_ns=80.0), row()]).look_ns == 90.0
@@ -124,7 +124,7 @@ def test_an_engine_that_would_take_hours_reads_the_first_records_of_each_part(
     assert (short.most_records, short.records) == (None, 10), "all of them are fewer"
 
 
-def test_its_records_count_as_so_many_epochs(tmp_path: Path) -> None:
+def test_its_records_count_as_the_epochs_of_the_case(tmp_path: Path) -> None:
     few = case(tmp_path, engine="pyflink/process", epochs=5, most_records=10_000)
     ends = epoch_ends([float(number) for number in range(1, 11)], few)
     samples = [Sample(0.0, 0.0, 1, {}), Sample(10.0, 10.0, 1, {})]
@@ -137,7 +137,7 @@ def test_its_records_count_as_so_many_epochs(tmp_path: Path) -> None:
 
 
 def test_what_flink_notes_becomes_the_ends_of_epochs(tmp_path: Path) -> None:
-    times = [2.0, 5.0, 1.0, 3.0, 4.0]  # each behind 1,000 records
+    times = [2.0, 5.0, 1.0, 3.0, 4.0]  # each after 1,000 records
     assert epoch_ends(times, case(tmp_path, epochs=2, epoch_records=2000)) == [2.0, 4.0]
     assert epoch_ends(times, case(tmp_path, epochs=2, epoch_records=2600)) == [2.0, 5.0]
 
@@ -155,7 +155,7 @@ def test_what_flink_notes_becomes_the_ends_of_epochs(tmp_path: Path) -> None:
         ("sessions", "flink-java", {"emitted"}),
     ],
 )
-def test_what_is_asked_of_an_engine(workload: str, engine: str, compared: set[str], tmp_path: Path) -> None:
+def test_what_is_compared_of_an_engine(workload: str, engine: str, compared: set[str], tmp_path: Path) -> None:
     plan = Plan(workload, [engine], records=60, keys=5, epochs=[10], least_epochs=5)
     [planned] = cases(plan, tmp_path, round_number=1)
 
@@ -164,7 +164,7 @@ def test_what_is_asked_of_an_engine(workload: str, engine: str, compared: set[st
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_row_says_whether_results_are_equal(workload: str, tmp_path: Path) -> None:
-    """What Flink tells is as short as can be: one number that is off by one has to be noticed."""
+    """Flink's results are as short as possible: one number that is off by one must be noticed."""
     plan = Plan(workload, ["flink-java"], records=60, keys=5, epochs=[10], least_epochs=5)
     [planned] = cases(plan, tmp_path, round_number=1)
     ends, samples = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [Sample(0.0, 0.0, 1, {}), Sample(6.0, 6.0, 1, {})]

@@ -49,7 +49,7 @@ def test_a_round_without_rocksdb_still_has_the_bare_dict(tmp_path: Path) -> None
     assert [case.engine for case in made] == ["value/heap", "list/heap", "value/dict"]
 
 
-def test_fewer_keys_are_compared_with_the_most_in_epochs_that_touch_as_many(tmp_path: Path) -> None:
+def test_fewer_keys_are_compared_with_the_most_in_epochs_that_touch_the_same_number(tmp_path: Path) -> None:
     made = cases(tmp_path, [10_000, 15_000, 100_000, 10_000_000], ["value"], ["heap"])
 
     assert [(case.keys, case.epoch_records) for case in made if case.engine == "value/heap"] == [

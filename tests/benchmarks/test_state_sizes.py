@@ -22,7 +22,7 @@ def test_epochs_that_bring_keys_do_not_count(epochs: Epochs, keys: int) -> None:
 
 
 @of_each
-def test_states_of_usual_sizes_have_as_many_epochs(epochs: Epochs) -> None:
+def test_states_of_usual_sizes_have_the_same_number_of_epochs(epochs: Epochs) -> None:
     assert {epochs.over(keys) for keys in (10_000, 1_000_000, 10_000_000)} == {epochs.least}
 
 
@@ -36,13 +36,13 @@ def test_every_key_comes_before_any_comes_again() -> None:
 
 
 @pytest.mark.parametrize("keys", [300, 50_000])
-def test_large_epochs_touch_as_many_keys_of_few_and_of_many(keys: int) -> None:
+def test_large_epochs_touch_the_same_number_of_keys_of_few_and_of_many(keys: int) -> None:
     first, *others = key_numbers(FEW, keys)
 
     assert sorted(first) == list(range(keys))
     assert {len(one) for one in others} == {2_000}
     touched = [set(one.tolist()) for one in others]
-    assert all(290 < len(one) <= 300 for one in touched), "but for the few that no record draws"
+    assert all(290 < len(one) <= 300 for one in touched), "except for the few that no record draws"
     assert all(max(one) - min(one) > 0.95 * keys for one in touched)
     assert keys == 300 or not touched[0] & touched[1]
 

@@ -19,12 +19,12 @@ def test_a_short_data_set_is_replayed_until_it_fills_twenty_epochs(
 
 
 @pytest.mark.parametrize(("least", "epochs"), [(12, 12), (MIN_EPOCHS, 10), (1, 10)])
-def test_a_run_may_be_told_to_be_short(least: int, epochs: int) -> None:
+def test_a_run_may_be_short_on_request(least: int, epochs: int) -> None:
     assert epochs_for(2_000_000, 200_000, least) == epochs
 
 
 @pytest.mark.parametrize(("least", "epochs"), [(5, 5), (19, 19), (20, LONG_ENOUGH), (LONG_ENOUGH + 1, LONG_ENOUGH + 1)])
-def test_a_fast_engine_reads_more_epochs_unless_the_run_was_told_to_be_short(least: int, epochs: int) -> None:
+def test_a_fast_engine_reads_more_epochs_unless_the_run_is_short_on_request(least: int, epochs: int) -> None:
     assert longer(least) == epochs
 
 

@@ -1,4 +1,4 @@
-"""Small real runs of all streams: every engine that is here arrives at what is right."""
+"""Small real runs of all streams: every installed engine gets the right result."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from benchmarks.workloads import WORKLOADS
 
 
 def run(workload: str, engines: list[str], epoch: str, folder: Path) -> list[dict[str, Any]]:
-    """Runs a workload as the command line does, on integer keys, and returns its rows; nothing is left behind."""
+    """Runs a workload as the command line does, on integer keys, and returns its rows; leaves no files."""
     out, work = folder / "out.json", folder / "work"
     sizes = ["--records", "50k", "--keys", "500", "--epochs", epoch, "--least-epochs", "5", "--key-types", "int"]
     where = ["--engines", ",".join(engines), "--json", str(out), "--work", str(work)]
@@ -77,14 +77,14 @@ def test_flink_arrives_at_what_is_right(workload: str, tmp_path: Path) -> None:
     assert {row["checkpoints"] for row in rows} == {"1000 ms"}
 
 
-def test_engines_read_as_many_epochs_as_their_steady_part_needs(tmp_path: Path) -> None:
+def test_engines_read_the_epochs_that_their_steady_part_needs(tmp_path: Path) -> None:
     engines = "lakestate", "declared", "pyflink", "duckdb"
     plan = Plan("windows", engines, records=200, keys=10, epochs=(10,))
 
-    found = {case.engine: case for case in cases(plan, tmp_path / "windows", 1)}
+    runs = {case.engine: case for case in cases(plan, tmp_path / "windows", 1)}
 
-    assert {one: found[one].epochs for one in engines} == {"lakestate": 20, "declared": 60, "pyflink": 5, "duckdb": 20}
-    assert {one: len(list(Path(found[one].inputs).iterdir())) for one in engines} == {
+    assert {one: runs[one].epochs for one in engines} == {"lakestate": 20, "declared": 60, "pyflink": 5, "duckdb": 20}
+    assert {one: len(list(Path(runs[one].inputs).iterdir())) for one in engines} == {
         "lakestate": 40,
         "declared": 120,
         "pyflink": 10,

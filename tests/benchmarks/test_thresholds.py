@@ -72,9 +72,9 @@ def test_only_rows_of_the_same_case_are_compared(row: Rows, other: dict[str, obj
 def test_what_was_not_measured_names_the_rows_that_it_needs(row: Rows) -> None:
     growth = Growth(workload="running_count", of="lakestate/row", few=100_000, many=5_000_000, at_most=2.0)
     limit = Limit("running_count", "lakestate/declared", "freeze_ms", at_most=5.0)
-    found = judge(Thresholds(ratio=TWENTY.ratio, growth=[growth], limit=[limit]), [row()])
+    judged = judge(Thresholds(ratio=TWENTY.ratio, growth=[growth], limit=[limit]), [row()])
 
-    assert [verdict.missing for verdict in unmeasured(found)] == [
+    assert [verdict.missing for verdict in unmeasured(judged)] == [
         ("spark/transformWithState",),
         ("lakestate/declared",),
         ("lakestate/row with 5,000,000 keys",),
@@ -141,7 +141,7 @@ def test_every_contender_of_a_stream_has_a_threshold(workload: Workload) -> None
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
-def test_what_a_task_does_behind_its_last_record_is_limited_in_every_form(workload: Workload) -> None:
+def test_what_a_task_does_after_its_last_record_is_limited_in_every_form(workload: Workload) -> None:
     limits = [one for one in load().limit if (one.workload, one.figure) == (workload.name, "freeze_ms")]
 
     ours = [CONTENDERS[name] for name in workload.engines if CONTENDERS[name].engine == "lakestate"]
@@ -172,8 +172,8 @@ def test_growth_is_what_more_keys_cost_beyond_what_they_cost_another(row: Rows) 
             row(workload="w", engine="lakestate", form=name, keys=keys, records_per_second=speed, results_equal=equal)
             for (name, keys), speed in zip(sizes, speeds, strict=False)
         ]
-        [found] = judge(Thresholds(growth=[growth]), rows)
-        return found
+        [judged] = judge(Thresholds(growth=[growth]), rows)
+        return judged
 
     assert verdict(100, 50, 1000, 500).measured == 1.0
     assert verdict(100, 40, 1000, 500).reached
@@ -190,8 +190,8 @@ def test_growth_is_taken_in_epochs_of_one_size_and_the_worst_one_counts(row: Row
             row(workload="w", engine="lakestate", form="a", keys=keys, epoch_records=size, records_per_second=speed)
             for keys, size, speed in speeds
         ]
-        [found] = judge(Thresholds(growth=[growth]), rows)
-        return found.measured
+        [judged] = judge(Thresholds(growth=[growth]), rows)
+        return judged.measured
 
     assert measured((10, 5, 100), (1000, 5, 80), (1000, 20, 10)) == 1.25
     assert measured((10, 5, 100), (1000, 20, 80)) is None
@@ -207,8 +207,8 @@ def test_growth_alone_is_what_more_keys_cost(row: Rows) -> None:
             row(workload="w", engine="lakestate", form="a", keys=keys, records_per_second=speed)
             for keys, speed in ((10, few), (1000, many))
         ]
-        [found] = judge(Thresholds(growth=[growth]), rows)
-        return found
+        [judged] = judge(Thresholds(growth=[growth]), rows)
+        return judged
 
     assert verdict(150, 100).measured == 1.5
     assert verdict(150, 100).reached
@@ -226,8 +226,8 @@ def test_memory_beyond_a_bare_worker_is_held_against_what_rocksdb_may_use(row: R
             row(workload="worker_memory", form=form, peak_rss_mb=peak, memory_mb=limit, results_equal=equal)
             for form, peak, limit in zip("ab", (of, beyond), limits, strict=True)
         ]
-        [found] = judge(Thresholds(memory=[memory]), rows)
-        return found
+        [judged] = judge(Thresholds(memory=[memory]), rows)
+        return judged
 
     assert verdict(216, 200) == Verdict(verdict(216, 200).name, 1.0, True)
     assert not verdict(217, 200).reached

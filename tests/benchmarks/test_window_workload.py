@@ -1,4 +1,4 @@
-"""The workload `windows`: what is right is what a loop gives; a window that is lost, doubled or late is noticed."""
+"""The workload `windows`: the right result is that of a loop; a window that is lost, doubled or late is noticed."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ CASE = Case(
     work="",
 )
 WATERMARK = START_MS + (EPOCHS - 1) * EPOCH_RECORDS - 2
-"""With which the last epoch began."""
+"""The watermark with which the last epoch began."""
 
 Window = tuple[int, int, int, int]
 """Key, start, count, sum."""
@@ -70,7 +70,7 @@ def opened(windows: list[Window]) -> pa.Table:
 
 
 def final(emitted: list[Window], held: list[Window]) -> Tables:
-    """Returns what is compared of an engine that emitted some windows and holds the others."""
+    """Returns the tables to compare, of an engine that emitted some windows and holds the others."""
     return settled({EMITTED: sums(emitted), OPEN: opened(held)}, CASE)
 
 

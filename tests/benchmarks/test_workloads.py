@@ -1,4 +1,4 @@
-"""What is right, computed for all records at once, is what a plain loop gives; what is wrong is noticed."""
+"""The right result, computed for all records at once, equals that of a plain loop; a wrong one is noticed."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -50,15 +50,15 @@ def test_the_data_set_is_replayed_and_its_times_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_all_records_of_a_key_stand_in_files_of_one_number(tmp_path: Path, workload: str) -> None:
+def test_all_records_of_a_key_are_in_files_of_one_number(tmp_path: Path, workload: str) -> None:
     inputs(tmp_path, workload)
-    found = defaultdict(set)
+    files_of_key = defaultdict(set)
     for path in tmp_path.iterdir():
         for key in pq.read_table(path)["k"].to_pylist():
-            found[key].add(path.stem.rpartition("-")[2])
+            files_of_key[key].add(path.stem.rpartition("-")[2])
 
-    assert sorted(found) == list(range(KEYS))
-    assert all(len(numbers) == 1 for numbers in found.values())
+    assert sorted(files_of_key) == list(range(KEYS))
+    assert all(len(numbers) == 1 for numbers in files_of_key.values())
 
 
 @pytest.mark.parametrize("workload", ["running_count", "ttl"])
@@ -114,7 +114,7 @@ def test_another_order_and_another_rule_are_noticed(tmp_path: Path) -> None:
     backwards = map_and_list_by_loop(records.take(list(range(len(records) - 1, -1, -1))))
     other = map_and_list_by_loop(records, every=9)
 
-    assert same_tables({"counts": backwards["counts"]}, {"counts": truth["counts"]}), "counts do not care about order"
+    assert same_tables({"counts": backwards["counts"]}, {"counts": truth["counts"]}), "the order does not matter"
     for wrong in (backwards, other):
         for name in ("values", EMITTED):
             assert not same_tables(truth | {name: wrong[name]}, truth)
@@ -149,7 +149,7 @@ def session_case(tmp_path: Path) -> Case:
 
 
 def states(emitted: list[tuple[int, int]], held: list[tuple[int, int, int]]) -> dict[str, pa.Table]:
-    """Returns what an engine tells that emitted some sessions and holds the others."""
+    """Returns the results of an engine that emitted some sessions and holds the others."""
     columns = {name: [row[place] for row in held] for place, name in enumerate(("k", "count", "last"))}
     table = pa.table(columns, schema=pa.schema([(name, pa.int64()) for name in columns]))
     return {EMITTED: sums(emitted), "session": table}

@@ -1,4 +1,4 @@
-"""Dagster's pages in Debian's Chromium. Where there is none the tests are skipped, or fail if CI asks for a browser."""
+"""Dagster's pages in Debian's Chromium. Without it the tests are skipped, or fail if CI requires a browser."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-# The folder of the tests of Dagster has the live ones, and is no package.
+# The live Dagster is in the folder of Dagster's tests, which is no package.
 DAGSTER = Path(__file__).parents[1] / "dagster"
 sys.path += [str(Path(__file__).parent), str(DAGSTER)]
 _spec = importlib.util.spec_from_file_location("conftest_of_dagster", DAGSTER / "conftest.py")
@@ -28,7 +28,7 @@ WAIT_MS = 60_000
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The browser's program. Playwright's own downloads are not used."""
+    """The browser's program; Playwright's own downloads are not used."""
     path = shutil.which("chromium")
     if path is None:
         if os.environ.get("LAKESTATE_BROWSER") == "required":
@@ -39,7 +39,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
-    """A browser for the tests of one module: Playwright's event loop must not stay for those of others."""
+    """A browser for the tests of one module: Playwright's event loop must not stay for other modules."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium)
         yield browser
@@ -48,7 +48,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """An empty page, large enough that nothing hides in a menu."""
+    """An empty page, large enough that no menu hides anything."""
     expect.set_options(timeout=WAIT_MS)
     context = browser.new_context(viewport={"width": 1440, "height": 1400})
     context.set_default_timeout(WAIT_MS)
@@ -74,7 +74,7 @@ def live(live_dagster: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def harbour(live_dagster: Any) -> Any:
-    """The log of another stopped job, whose savepoints and restores are not those of `flights`."""
+    """The log of another stopped job, with savepoints and restores of its own."""
     return _stopped(live_dagster, "harbour")
 
 

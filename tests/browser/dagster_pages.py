@@ -1,4 +1,4 @@
-"""Dagster's pages as a person uses them."""
+"""Drives Dagster's pages as a person does."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ class AssetPage:
     """The page of one asset.
 
     Args:
-        page: Of the browser.
-        url: Of the web server.
+        page: The page of the browser.
+        url: The address of the web server.
         asset: Its key, with slashes.
     """
 
@@ -41,16 +41,16 @@ class AssetPage:
         dialog = self._page.get_by_role("dialog")
         selection, sure = dialog.get_by_text("Partition selection"), dialog.get_by_role("button", name="Confirm")
         expect(selection.or_(sure)).to_be_visible()
-        if sure.is_visible():  # the page does not know yet that the asset above has been materialised
+        if sure.is_visible():  # the page has not yet noticed that the upstream asset was materialised
             sure.click()
-        for dimension in sorted(keys, reverse=True):  # from below: what stands above still waits for its choice
+        for dimension in sorted(keys, reverse=True):  # from the bottom: the upper ones still wait for their choice
             dialog.get_by_text("Select a partition or create one").last.click()
             for key in keys[dimension]:
                 self._page.get_by_role("menuitem").filter(has_text=key).click()
             dialog.get_by_text("Launch runs to materialize").click()  # closes the menu, which may cover all below it
 
     def launch_backfill(self) -> None:
-        """Launches what was chosen."""
+        """Launches the chosen backfill."""
         self._click("Launch backfill")
         expect(self._page.get_by_text("Created backfill")).to_be_visible()
 
@@ -59,6 +59,6 @@ class AssetPage:
 
 
 def shows(where: Locator, texts: Sequence[str]) -> None:
-    """Waits until all these texts are there."""
+    """Waits until all these texts are shown."""
     for text in texts:
         expect(where).to_contain_text(text)

@@ -1,4 +1,4 @@
-"""What tests of a restore by clicks have in common: the chosen ranges, the savepoint and the clicks."""
+"""What tests of a restore by clicks share: the chosen ranges, the savepoint and the clicks."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from lakestate.assets.ranges import key_groups_of, range_name
 
 CHOSEN = (3, 4, 11)
-"""Numbers of the ranges that go back."""
+"""Numbers of the ranges that are restored."""
 
 
 def chosen_of(groups: int) -> set[int]:
@@ -18,7 +18,7 @@ def chosen_of(groups: int) -> set[int]:
 
 
 def restore_by_clicks(live: Any, page: Page, job: str) -> AssetPage:
-    """Clicks a backfill of the chosen ranges together, and waits for what it recorded; returns the page."""
+    """Sets up a backfill of the chosen ranges by clicks, and waits for its event; returns the page."""
     asset = f"{job}/restored_state"
     restored = AssetPage(page, live.url, asset)
     restored.choose(savepoint=["last-night"], key_groups=[range_name(index) for index in CHOSEN])

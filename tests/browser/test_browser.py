@@ -1,4 +1,4 @@
-"""The browser itself: that it draws a page, and what becomes of the tests where there is none."""
+"""The browser itself: it draws a page; without it, tests are skipped or fail."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a person sees of a stream, and does: the graph, a checkpoint, a savepoint by a click, a restore by clicks."""
+"""What a person sees of a stream, and can do: the graph, a checkpoint, a savepoint by a click, a restore by clicks."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ JOB = "flights"
 
 
 def place(stream: Any) -> str:
-    """Returns the newest epoch of a job, as `diff_states` takes it."""
+    """Returns the newest epoch of a job, in the form that `diff_states` takes."""
     newest = open_job(stream.state_store.root, stream.job).newest()
     assert newest is not None
     return f"epoch:{newest.manifest.generation}/{newest.manifest.epoch}"
@@ -25,7 +25,7 @@ def place(stream: Any) -> str:
 
 def test_the_graph_shows_the_assets_of_a_job_as_one_group(live: Any, page: Page) -> None:
     group = f"{live.url}/locations/live/asset-groups/{JOB}"
-    page.goto(f"{group}/lineage")  # which draws what its window has room for
+    page.goto(f"{group}/lineage")  # it draws what its window has room for
     shows(page.locator("body"), [JOB, "Asset Group", "checkpoint", "Spark", "Delta Lake"])
     page.goto(f"{group}/list")
     shows(page.locator("body"), ["checkpoint", "savepoint", "restored_state", "rescaled_state", "retention", "legs"])

@@ -1,4 +1,4 @@
-"""A restore as a person starts it, of a stream that runs: a backfill over ranges of the key groups of one savepoint."""
+"""A restore of a running stream, as a person starts it: a backfill over key group ranges of one savepoint."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The modules of this folder stand for themselves."""
+"""Modules of this folder are imported by their plain names."""
 
 import sys
 from pathlib import Path

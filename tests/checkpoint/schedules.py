@@ -15,11 +15,11 @@ CALLS = ("get", "get_range", "put_if_absent", "list", "folders", "exists", "dele
 WAIT_S = 60.0
 TO_ITS_END = sys.maxsize
 Pick = Callable[[list[str]], tuple[str, int]]
-"""Gets the names of the actors that have not ended; returns one, and how many storage calls it goes on for."""
+"""Gets the names of the actors that have not ended; returns one of them, and for how many storage calls it runs."""
 
 
 class Killed(BaseException):
-    """The process of an actor is gone."""
+    """The process of an actor has died."""
 
 
 class _Actor:
@@ -45,7 +45,7 @@ class _Actor:
         self.waits.release()
 
     def pause(self) -> None:
-        """The actor calls it before each storage call; it waits there if this run of calls is over."""
+        """Waits if the calls of this step are used up; the actor calls it before each storage call."""
         self._granted -= 1
         if self._granted == 0:
             self.waits.release()
@@ -55,9 +55,9 @@ class _Actor:
         self.calls += 1
 
     def step(self, calls: int) -> None:
-        """Lets the actor go on until it has reached so many further storage calls, or its end.
+        """Lets the actor run until it has reached the given number of further storage calls, or its end.
 
-        Handing over to another thread costs more than most of these calls, so it is done once for all of them.
+        Switching threads costs more than most of these calls, so it is done once per step.
         """
         self._granted = calls
         self.go.release()
@@ -71,10 +71,10 @@ class Schedule:
         self._actors = {name: _Actor(run) for name, run in actors.items()}
 
     def run(self, pick: Pick, kill: tuple[str, int] | None = None) -> dict[str, int]:
-        """Returns how many storage calls each actor made; raises what an actor failed with.
+        """Returns how many storage calls each actor made; raises the error of an actor that failed.
 
         Args:
-            pick: Decides who goes on.
+            pick: Decides which actor runs next.
             kill: An actor, and the storage call before which it dies.
         """
         if kill is not None:
@@ -106,7 +106,7 @@ class Schedule:
 
 
 def at_random(seed: int) -> Pick:
-    """Mostly stays with one actor for a while, so that long runs of one fall between two calls of another."""
+    """Mostly stays with one actor for some calls, so that many calls of one come between two calls of another."""
     choice = random.Random(seed)
 
     def pick(going: list[str]) -> tuple[str, int]:
@@ -119,7 +119,7 @@ def at_random(seed: int) -> Pick:
 
 
 def in_between(outer: str, call: int) -> Pick:
-    """Lets `outer` make so many steps, then the others run to their ends, then the rest of `outer`."""
+    """Runs `outer` for `call` storage calls, then the others to their ends, then the rest of `outer`."""
     begun = call == 0
 
     def pick(going: list[str]) -> tuple[str, int]:

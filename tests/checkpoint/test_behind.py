@@ -1,4 +1,4 @@
-"""A base and the chain behind it."""
+"""A base and the chain of manifests after it."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from state_engine.testing.sample_jobs import sample_job
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobBuilder:
-    """Epochs 1 to 5, checkpoints at 2 and 4; no manifest names the second one's base."""
+    """Epochs 1 to 5 with checkpoints at 2 and 4; no manifest names the base of the second checkpoint."""
     job = sample_job(f"memory://{tmp_path}")
     publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())
     for checkpoint in (1, 2):
@@ -32,19 +32,21 @@ def job(tmp_path: Path) -> JobBuilder:
 
 def test_the_newest_visible_base_is_taken_also_when_no_manifest_names_it(job: JobBuilder) -> None:
     assert job.head is not None
-    behind = behind_newest_base(job.storage, job.log, CheckpointTable(job.storage, open_tables(job.storage)), job.head)
-    assert behind.reference is not None
-    assert behind.reference.epoch == 4 > job.base.epoch  # type: ignore[union-attr]
-    assert [manifest.epoch for manifest in behind.manifests] == [5]
+    chain_after = behind_newest_base(
+        job.storage, job.log, CheckpointTable(job.storage, open_tables(job.storage)), job.head
+    )
+    assert chain_after.reference is not None
+    assert chain_after.reference.epoch == 4 > job.base.epoch  # type: ignore[union-attr]
+    assert [manifest.epoch for manifest in chain_after.manifests] == [5]
     older = behind_base(job.storage, job.log, job.head, job.base)
     assert [manifest.epoch for manifest in older.manifests] == [3, 4, 5]
 
 
-def test_nothing_stands_behind_a_base_at_its_own_epoch(job: JobBuilder) -> None:
+def test_no_manifest_follows_a_base_at_its_own_epoch(job: JobBuilder) -> None:
     rows = CheckpointTable(job.storage, open_tables(job.storage))
-    behind = behind_newest_base(job.storage, job.log, rows, job.log.read(1, 4))
-    assert behind.base is not None
-    assert behind.chain == ()
+    chain_after = behind_newest_base(job.storage, job.log, rows, job.log.read(1, 4))
+    assert chain_after.base is not None
+    assert chain_after.chain == ()
 
 
 def test_a_base_that_was_folded_at_another_manifest_is_refused(job: JobBuilder) -> None:
@@ -61,6 +63,6 @@ def test_a_base_that_was_folded_at_another_manifest_is_refused(job: JobBuilder) 
 
 def test_without_a_base_the_whole_chain_counts(job: JobBuilder) -> None:
     head = job.log.read(1, 2)
-    behind = behind_base(job.storage, job.log, head, None)
-    assert behind.base is None
-    assert [manifest.epoch for manifest in behind.manifests] == [1, 2]
+    chain_after = behind_base(job.storage, job.log, head, None)
+    assert chain_after.base is None
+    assert [manifest.epoch for manifest in chain_after.manifests] == [1, 2]

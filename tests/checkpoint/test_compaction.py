@@ -1,4 +1,4 @@
-"""Compaction of a job that does not run, and of what nobody names; every state is compared with a plain model."""
+"""Compaction of a stopped job, and of files that nothing names; every state is compared with a plain model."""
 
 import random
 from pathlib import Path
@@ -33,7 +33,7 @@ class Died(BaseException):
 
 
 class DieAt:
-    """Ends the process at a place."""
+    """Ends the process at a crash point."""
 
     def __init__(self, point: CrashPoint) -> None:
         self.point = point
@@ -45,7 +45,7 @@ class DieAt:
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobBuilder:
-    """Three incremental checkpoints, and two epochs behind them."""
+    """Three incremental checkpoints, and two epochs after them."""
     builder, rng = sample_job(f"memory://{tmp_path}"), random.Random(11)
     publisher = CheckpointPublisher(builder.storage, builder.job, clock=ManualClock(), ids=CountingIds())
     for number in (1, 2, 3):
@@ -147,7 +147,7 @@ def test_what_it_cannot_fold(job: JobBuilder) -> None:
     with pytest.raises(NothingToRestoreError, match="has no sealed epoch"):
         compact(job.root, "nobody")
     restored = job.restore(job.log.read(1, 4))
-    job.storage.delete(manifest_path(2, restored.manifest.epoch))  # it died behind the closing manifest
+    job.storage.delete(manifest_path(2, restored.manifest.epoch))  # it died after the closing manifest
     with pytest.raises(RestoreError, match="begun and not finished"):
         compact(job.root, job.job)
 
@@ -159,8 +159,8 @@ def stray(epoch: int, name: str = "aircraft-0", extension: str = "arrow") -> str
     return f"_epochs/g000001/changes/e{epoch:010d}-{name}-{'f' * 32}.{extension}"
 
 
-def test_files_that_nobody_names_go_and_no_epoch_does(job: JobBuilder) -> None:
-    gone = [
+def test_files_that_nothing_names_go_and_no_epoch_does(job: JobBuilder) -> None:
+    removed = [
         stray(2),
         stray(7),
         stray(8, extension="parquet"),
@@ -173,12 +173,12 @@ def test_files_that_nobody_names_go_and_no_epoch_does(job: JobBuilder) -> None:
         "aircraft/count/part-g000001-e0000000008-from-e0000000007-00000-00012.parquet",
         "aircraft/count/notes.txt",
     ]
-    gone = [path for path in gone if not job.storage.exists(path)]
+    removed = [path for path in removed if not job.storage.exists(path)]
     before = {info.path for info in job.storage.list("")}
-    for path in (*gone, *kept):
+    for path in (*removed, *kept):
         job.storage.put_if_absent(path, b"x")
     plan = clear(job)
-    assert sorted(gone) == [removal.path for removal in plan.removals]
+    assert sorted(removed) == [removal.path for removal in plan.removals]
     assert {removal.reason for removal in plan.removals} == {"no manifest references it", "no checkpoint references it"}
     assert before | set(kept) == {info.path for info in job.storage.list("")}
     for epoch in range(1, 9):
@@ -192,18 +192,18 @@ def test_strays_go_with_a_policy_too_if_it_says_so(job: JobBuilder) -> None:
         assert (stray(8) in [removal.path for removal in plan.removals]) == wanted
 
 
-def test_an_epoch_that_is_sealed_behind_the_listing_keeps_its_files(
+def test_an_epoch_that_is_sealed_after_the_listing_keeps_its_files(
     job: JobBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = type(job.storage).list
     sealed = []
 
     def listing(storage: object, prefix: str, *, recursive: bool = True) -> object:
-        found = listed(job.storage, prefix, recursive=recursive)
+        infos = listed(job.storage, prefix, recursive=recursive)
         if prefix == "" and not sealed:
             sealed.append(job.epoch(random_changes(random.Random(3))))
-            found = [info for info in listed(job.storage, "") if info.path != manifest_path(1, 9)]
-        return found
+            infos = [info for info in listed(job.storage, "") if info.path != manifest_path(1, 9)]
+        return infos
 
     monkeypatch.setattr(type(job.storage), "list", listing)
     assert plan_retention(job.root, job.job, STRAYS, 0).removals == ()

@@ -1,4 +1,4 @@
-"""Completed checkpoints are listed and counted by the names of files; only what is asked for is read."""
+"""Completed checkpoints are listed and counted by file names; only those that the caller reads are loaded."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_a_compacted_table_is_read_whole(tmp_path: Path) -> None:
     assert completed.count_after(2) == 2
 
 
-def test_a_look_stands_still(table: Table) -> None:
+def test_a_listing_does_not_change_later(table: Table) -> None:
     table.add(row(1))
     completed = CompletedCheckpoints(table)
     table.add(row(2))

@@ -1,4 +1,4 @@
-"""What becomes of checkpoints at the end of a job, on a log that is built directly; `tests/spark` has real streams."""
+"""What happens to checkpoints when a job ends, on a log that is built directly; `tests/spark` has real streams."""
 
 import random
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_everything_goes_but_what_a_savepoint_needs(root: str) -> None:
     assert [row.status for row in open_job(root, job.job).checkpoints()] == ["completed"] * 3, "history stays"
 
 
-def test_a_job_that_somebody_else_has_taken_over_is_left_alone(root: str) -> None:
+def test_a_job_that_another_driver_has_taken_over_is_left_alone(root: str) -> None:
     job = with_checkpoints(root)
     fenced = hash_of(job)
     job.epoch(random_changes(random.Random(1)))

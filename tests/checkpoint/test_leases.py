@@ -1,4 +1,4 @@
-"""Leases that name files, and what a checkpoint or a savepoint does whose files are condemned."""
+"""Leases that name files, and what a checkpoint or savepoint does if its files are condemned."""
 
 import random
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_a_checkpoint_whose_files_are_condemned_does_not_become_visible(running:
     sealed = running.job.epoch(random_changes(running.rng), checkpoint_id=2)
 
     class Meanwhile:
-        """Retention for another driver, behind the last look of this one."""
+        """Retention for another driver, after the last look of this one."""
 
         def at(self, point: CrashPoint, epoch: int) -> None:
             if point is CrashPoint.E9_BASE_WRITTEN:

@@ -26,7 +26,7 @@ E9 = [point for point in CrashPoint if point.where == "publisher"]
 
 
 class Crashed(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 class CrashAt:
@@ -173,7 +173,7 @@ def test_the_first_checkpoint_of_a_restored_generation_is_full(root: str) -> Non
     job.adopt(running.completed())
     target = job.epoch(random_changes(rng))
     job.epoch(random_changes(rng))
-    running.begin(job.epoch(random_changes(rng), checkpoint_id=2))  # of epochs that are abandoned now
+    running.begin(job.epoch(random_changes(rng), checkpoint_id=2))  # its epochs are abandoned now
     claim = job.restore(target, parallelism=3)
     restored = publisher(job)
     reference = restored.finish(claim)
@@ -239,7 +239,7 @@ def test_a_table_that_somebody_else_wrote_is_rewritten(tmp_path: Path) -> None:
 def test_an_attempt_that_cut_otherwise_and_died_leaves_the_next_checkpoint_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its files are in the table, under other names: this checkpoint fails, and the next one replaces them."""
+    """The dead attempt left files in the table, under other names: this checkpoint fails, the next replaces them."""
     job = sample_job(str(tmp_path))
     changes = {("aircraft", "count"): [put(f"N{n}", n) for n in range(40)]}
     sealed = job.epoch(changes, checkpoint_id=1)
@@ -250,7 +250,7 @@ def test_an_attempt_that_cut_otherwise_and_died_leaves_the_next_checkpoint_compl
     assert running.finish(job.epoch(kind="claim")) is None
     [failed] = rows_of(job)
     assert (failed.id, failed.status) == ("1", "failed")
-    assert "or an attempt of another release, which cut the key groups otherwise" in failed.failure
+    assert "or an attempt of another release, which cut the key groups differently" in failed.failure
     running.begin(job.epoch({("aircraft", "count"): [put("N3", 1)]}, checkpoint_id=2))
     assert_published(job, newest(job, running))
 

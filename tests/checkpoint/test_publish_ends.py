@@ -1,4 +1,4 @@
-"""How a publish ends otherwise than by itself: given up, covered by a later one, asked to fold from scratch."""
+"""How a publish may end: given up, covered by a later one, or as a new full fold on request."""
 
 import random
 import threading
@@ -25,13 +25,13 @@ from state_engine.testing.sample_jobs import COUNT, random_changes, sample_job
 
 
 class Gate:
-    """Holds publishing up at one place of one epoch, until it is opened; it can be moved behind that."""
+    """Blocks publishing at one crash point of one epoch until it is opened; it can be moved to a later place."""
 
     def __init__(self, point: CrashPoint, epoch: int) -> None:
         self.move(point, epoch)
 
     def move(self, point: CrashPoint, epoch: int) -> threading.Event:
-        """Waits at another place from now on; returns what opens it where it was."""
+        """Blocks at another place from now on; returns the event that opens the old place."""
         was = getattr(self, "open", threading.Event())
         self._place = (point, epoch)
         self.reached, self.open = threading.Event(), threading.Event()
@@ -45,7 +45,7 @@ class Gate:
 
 
 class Publishing:
-    """A job whose checkpoints are published in the background, with a gate."""
+    """A job that publishes its checkpoints in the background, with a gate."""
 
     def __init__(self, root: str, point: CrashPoint, epoch: int = 1) -> None:
         self.rng = random.Random(1)
@@ -73,7 +73,7 @@ class Publishing:
         return [(event.checkpoint_id, event.reason) for event in self.events]
 
     def told(self) -> list[tuple[int, bool]]:
-        """What functions will be told."""
+        """Returns the notices that functions will get."""
         return [(end.checkpoint_id, end.completed) for end in self.publisher.ended()]
 
     def rows(self) -> list[CheckpointRow]:
@@ -86,7 +86,7 @@ def root(tmp_path: Path) -> str:
 
 
 def held_up(root: str, point: CrashPoint) -> Publishing:
-    """A job whose first checkpoint is being published, and waits at a place."""
+    """Returns a job with its first checkpoint being published, blocked at a crash point."""
     running = Publishing(root, point)
     running.begin(1)
     assert running.gate.reached.wait(30)
@@ -94,7 +94,7 @@ def held_up(root: str, point: CrashPoint) -> Publishing:
 
 
 def covering(root: str) -> Publishing:
-    """A job whose third checkpoint is being published, for the second too, and waits; the first has completed."""
+    """Returns a job with its first checkpoint done; publishing the third, also for the second, is blocked."""
     running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     running.begin(2)
     running.begin(3)
@@ -112,7 +112,7 @@ def test_what_was_given_up_never_becomes_visible_and_the_next_covers_it(root: st
     running = held_up(root, point)
     assert running.publisher.abandon(1)
     assert running.publisher.completed() is None
-    assert [(event.checkpoint_id, event.reason) for event in running.events] == [(1, EXPIRED)], "told at once"
+    assert [(event.checkpoint_id, event.reason) for event in running.events] == [(1, EXPIRED)], "reported at once"
     assert running.end() == [(1, EXPIRED)], "and once"
     running.begin(2)
     assert running.end() == [(1, EXPIRED), (2, None)]
@@ -135,7 +135,7 @@ def test_what_retention_has_freed_meanwhile_never_becomes_visible(root: str) -> 
 
 @pytest.mark.parametrize("scheme", ["memory://", ""])
 def test_none_becomes_visible_once_a_later_generation_has_a_checkpoint(tmp_path: Path, scheme: str) -> None:
-    """From then on retention frees what it folded, and no lease says for how long it sleeps."""
+    """From then on retention frees what this one folded, and no lease bounds how long this one sleeps."""
     running = held_up(f"{scheme}{tmp_path}", CrashPoint.E9_BASE_WRITTEN)
     target = running.job.head
     assert target is not None
@@ -163,7 +163,7 @@ def test_what_waits_too_long_is_given_up_unbegun(root: str) -> None:
     assert {(row.id, row.status) for row in running.rows()} == {("1", "completed"), ("2", "expired")}
 
 
-def test_what_is_given_up_while_it_waits_takes_nobody_along(root: str) -> None:
+def test_giving_up_one_that_waits_gives_up_no_other(root: str) -> None:
     running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     running.begin(2)
     running.begin(3)
@@ -186,12 +186,12 @@ def test_of_those_that_wait_the_newest_covers_the_others(root: str) -> None:
         ("2", "subsumed", None),
         ("3", "subsumed", None),
         ("4", "completed", "FULL"),
-    ], "what was asked of the third is done by the fourth"
+    ], "the full fold that the third was to do is done by the fourth"
     live = read_state(running.job.root, running.job.job, "aircraft", "count", at="checkpoint:4")
     assert model_of(COUNT, live) == running.job.rows("aircraft", "count")
 
 
-def test_nobody_folds_anew_for_one_that_was_given_up(root: str) -> None:
+def test_no_full_fold_is_done_for_one_that_was_given_up(root: str) -> None:
     running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     running.begin(2, full=True)
     running.begin(3)
@@ -261,7 +261,7 @@ def test_of_all_that_waited_there_is_a_row_however_each_ended(root: str) -> None
     }
 
 
-def test_one_that_is_given_up_while_another_covers_it_is_told_once(root: str) -> None:
+def test_one_that_is_given_up_while_another_covers_it_is_reported_once(root: str) -> None:
     running = covering(root)
     assert running.publisher.abandon(2)
     assert running.end() == [(1, None), (2, EXPIRED), (3, None)]
@@ -279,7 +279,7 @@ def test_what_would_have_covered_others_and_was_given_up_covers_none(root: str) 
     ]
 
 
-def test_a_row_that_is_there_although_nobody_said_so_counts(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_whose_append_got_no_answer_counts(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN, epoch=0)
     append = CheckpointTable.append
 

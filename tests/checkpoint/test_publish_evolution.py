@@ -1,4 +1,4 @@
-"""A state whose type changed, between its checkpoints: tables, restores, savepoints and SQL."""
+"""The type of a state changes between checkpoints: tables, restores, savepoints and SQL."""
 
 import datetime
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ Rows = Mapping[tuple[str, str], list[Change]]
 
 
 class Job:
-    """A job over its Delta tables, whose function changes."""
+    """A job with Delta tables; its function changes the types of its states."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
@@ -50,7 +50,7 @@ class Job:
         return self.log.epoch(changes)
 
     def change(self, *found: StateSchema) -> None:
-        """From the next epoch on states have these types; the model is changed as the rules say."""
+        """Gives states these types from the next epoch on, and changes the model by the rules of evolution."""
         assert self.log.head is not None
         before = {schema.name: schema.schema_id for schema in self.log.schemas}
         self.log.schemas = merge_schemas(self.log.schemas, found, self.log.head.manifest.epoch)
@@ -133,11 +133,11 @@ def test_only_the_state_that_changed_is_folded_from_scratch(job: Job) -> None:
 
 
 class Crashed(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 class CrashAt:
-    """Raises at a point of a publish."""
+    """Raises at a crash point of a publish."""
 
     def __init__(self, point: CrashPoint) -> None:
         self._point = point
@@ -218,7 +218,7 @@ def test_back_to_an_older_epoch_with_the_older_code(job: Job) -> None:
 
 
 def test_back_to_the_older_type_at_the_newest_epoch(job: Job) -> None:
-    """Leaving a field out again is a change like any other; values of then have lost it for good."""
+    """Removing a field again is a change like any other; values of that time have lost it for good."""
     wider = replace(OLD, schema_id="wider", value="struct<minutes:int,origin:string,gate:int>")
     job.publish({LAST: [put("a", old(1))]})
     job.change(wider)

@@ -1,4 +1,4 @@
-"""Forks stand on the other job's base and files until their first checkpoint makes them independent."""
+"""Forks depend on the other job's base and files until their first checkpoint makes them independent."""
 
 import random
 from pathlib import Path
@@ -31,7 +31,7 @@ def publisher(job: JobBuilder) -> CheckpointPublisher:
 
 
 def origin_with_a_base(root: str) -> JobBuilder:
-    """Four epochs, a base of the second one; what lies in front of the base is gone."""
+    """Four epochs and a base of the second one; the manifest before the base is deleted."""
     rng = random.Random(5)
     job = sample_job(root)
     running = publisher(job)

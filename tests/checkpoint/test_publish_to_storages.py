@@ -77,7 +77,7 @@ def test_a_checkpoint_in_memory_is_its_record(tmp_path: Path) -> None:
 
 
 def test_files_that_nothing_names_go_with_retention(tmp_path: Path) -> None:
-    """Whatever ended an attempt: its files have names of their own, and the next attempt does not find them."""
+    """However an attempt ended, its files have unique names, and the next attempt does not find them."""
     rng = random.Random(2)
     job = sample_job(str(tmp_path))
     clock, storage = ManualClock(), FaultyStorage(job.storage)
@@ -98,8 +98,8 @@ def test_files_that_nothing_names_go_with_retention(tmp_path: Path) -> None:
         clock.advance(10 * 60_000)
     assert not lost & set(streams(job))
     for schema in SCHEMAS:
-        found = read_state(str(tmp_path), job.job, schema.uid, schema.name)
-        assert model_of(schema, found) == job.rows(schema.uid, schema.name)
+        result = read_state(str(tmp_path), job.job, schema.uid, schema.name)
+        assert model_of(schema, result) == job.rows(schema.uid, schema.name)
 
 
 @pytest.mark.parametrize("setting", [FILES, JobManagerCheckpointStorage()], ids=["filesystem", "memory"])
@@ -109,8 +109,8 @@ def test_sql_reads_what_is_in_no_table(tmp_path: Path, setting: CheckpointStorag
     running = publisher(job, setting)
     running.begin(job.epoch({("aircraft", "count"): [put("N1", 1), put("N2", 5)]}, checkpoint_id=1))
     assert running.completed() is not None
-    found = run_sql(str(tmp_path), job.job, "SELECT tailnum, value FROM aircraft.count ORDER BY ALL")
-    assert found.to_pylist() == [{"tailnum": "N1", "value": 1}, {"tailnum": "N2", "value": 5}]
+    result = run_sql(str(tmp_path), job.job, "SELECT tailnum, value FROM aircraft.count ORDER BY ALL")
+    assert result.to_pylist() == [{"tailnum": "N1", "value": 1}, {"tailnum": "N2", "value": 5}]
     with pytest.raises(LakestateError, match="aircraft/count of job 'flights' is in no table") as error:
         state_sql(str(tmp_path), job.job, "aircraft", "count")
     assert "canonical" in error.value.action

@@ -26,7 +26,7 @@ def job_of(root: Path, ttl: StateTtl | None, **fields: Any) -> JobBuilder:
 
 
 def write(job: JobBuilder, number: int, **given: Any) -> Any:
-    """One epoch; of the sample job's three states the same key each time, and a new one."""
+    """Seals an epoch that writes, in each of the sample job's three states, the same key as always and a new one."""
     changes = {
         ("aircraft", "count"): [put("same", number), put(f"n{number}", number)],
         ("aircraft", "legs"): [append("same", LEG if number == 1 else EWR)],
@@ -48,14 +48,14 @@ def published(
     assert reference is not None
     base = read_base(job.storage, reference)
 
-    def found(schema: StateSchema) -> dict[Any, Any]:
+    def rows_of(schema: StateSchema) -> dict[Any, Any]:
         return model_of(schema, load_groups([Segment(job.storage, base, ())], schema, 0, 12))
 
-    return base, {schema.name: found(schema) for schema in job.schemas}
+    return base, {schema.name: rows_of(schema) for schema in job.schemas}
 
 
-def names(found: dict[Any, Any]) -> list[Any]:
-    return sorted(user_key or key[0] for key, _, user_key in found)
+def names(states: dict[Any, Any]) -> list[Any]:
+    return sorted(user_key or key[0] for key, _, user_key in states)
 
 
 def test_a_full_checkpoint_leaves_out_what_has_expired(tmp_path: Path) -> None:
@@ -63,11 +63,11 @@ def test_a_full_checkpoint_leaves_out_what_has_expired(tmp_path: Path) -> None:
     write(job, 1)
     write(job, 2)
     job.epoch()
-    base, found = published(job, job.epoch(checkpoint_id=1))
+    base, states = published(job, job.epoch(checkpoint_id=1))
     assert base.full
-    assert names(found["count"]) == ["n2", "same"]
-    assert found["legs"] == {(("same",), None, None): [EWR]}
-    assert names(found["seen"]) == ["k2", "same"]
+    assert names(states["count"]) == ["n2", "same"]
+    assert states["legs"] == {(("same",), None, None): [EWR]}
+    assert names(states["seen"]) == ["k2", "same"]
     assert {schema.ttl for schema in base.schemas} == {TTL}
 
 
@@ -86,9 +86,9 @@ def test_otherwise_a_full_checkpoint_keeps_all(tmp_path: Path, ttl: StateTtl | N
     write(job, 1)
     write(job, 2)
     job.epoch()
-    base, found = published(job, job.epoch(checkpoint_id=1))
+    base, states = published(job, job.epoch(checkpoint_id=1))
     assert base.full
-    assert found == {schema.name: job.rows(schema.uid, schema.name) for schema in job.schemas}
+    assert states == {schema.name: job.rows(schema.uid, schema.name) for schema in job.schemas}
 
 
 def test_an_incremental_checkpoint_drops_nothing_and_the_next_full_one_does(
@@ -96,18 +96,18 @@ def test_an_incremental_checkpoint_drops_nothing_and_the_next_full_one_does(
 ) -> None:
     job = job_of(tmp_path, TTL)
     running = publisher_of(job)
-    _, found = published(job, write(job, 1, checkpoint_id=1), running)
-    assert names(found["count"]) == ["n1", "same"]
+    _, states = published(job, write(job, 1, checkpoint_id=1), running)
+    assert names(states["count"]) == ["n1", "same"]
     job.epoch()
     job.epoch()
-    base, found = published(job, write(job, 2, checkpoint_id=2), running)
+    base, states = published(job, write(job, 2, checkpoint_id=2), running)
     assert not base.full
-    assert names(found["count"]) == ["n1", "n2", "same"]
+    assert names(states["count"]) == ["n1", "n2", "same"]
     monkeypatch.setattr(plan, "FULL_LAYERS", 0)
-    base, found = published(job, job.epoch(checkpoint_id=3), running)
+    base, states = published(job, job.epoch(checkpoint_id=3), running)
     assert base.full
-    assert names(found["count"]) == ["n2", "same"]
-    assert found["legs"] == {(("same",), None, None): [EWR]}
+    assert names(states["count"]) == ["n2", "same"]
+    assert states["legs"] == {(("same",), None, None): [EWR]}
 
 
 @pytest.mark.parametrize("timer", [False, True])
@@ -118,6 +118,6 @@ def test_event_time_goes_by_the_operators_watermark_and_its_next_timer(tmp_path:
     head = write(job, 2, checkpoint_id=1)
     marked = replace(head.manifest, epoch=3, predecessor=head.hash, watermarks={"aircraft": began + 2_500})
     due = EarliestTimers(event_time=began + (2_499 if timer else 2_500))
-    _, found = published(job, job.log.put(replace(marked, timers={"aircraft": due})))
-    assert names(found["count"]) == (["n1"] if timer else []) + ["n2", "same"]
-    assert names(found["seen"]) == ["k1", "k2", "same"], "the other operator has no watermark"
+    _, states = published(job, job.log.put(replace(marked, timers={"aircraft": due})))
+    assert names(states["count"]) == (["n1"] if timer else []) + ["n2", "same"]
+    assert names(states["seen"]) == ["k1", "k2", "same"], "the other operator has no watermark"

@@ -1,4 +1,4 @@
-"""Ranges of key groups that are folded at once: all of them, of bounded size, and even."""
+"""Ranges of key groups that are folded together cover all key groups, have a bounded size, and are even."""
 
 import math
 from itertools import pairwise
@@ -52,7 +52,7 @@ def test_ranges_are_even_where_the_fewest_do_not_fit_by_a_key_group() -> None:
 
 
 @pytest.mark.parametrize("large", [0, 5, 127])
-def test_behind_a_large_key_group_ranges_are_as_large_as_ever(large: int) -> None:
+def test_after_a_large_key_group_ranges_are_as_large_as_ever(large: int) -> None:
     rows = [10_000_000 if group == large else 1_000 for group in range(128)]
     ranges = cut_ranges([(group, group, count) for group, count in enumerate(rows)], 128, 500_000)
     assert (large, large) in ranges
@@ -65,7 +65,7 @@ def test_several_large_key_groups_add_no_more_than_their_own_ranges() -> None:
     assert len(ranges) <= 9
 
 
-def test_shares_of_rows_that_are_no_whole_numbers_make_no_range_behind_the_last() -> None:
+def test_shares_of_rows_that_are_no_whole_numbers_make_no_range_after_the_last() -> None:
     for groups in range(2, 300):
         ranges = cut_ranges([(0, groups - 2, 1_000)], groups, 100_000)
         assert ranges == ((0, groups - 1),)

@@ -8,8 +8,8 @@ def asked(name: str) -> CheckpointRequest:
 
 
 def taken(decider: RequestDecider, count: int) -> list[str | None]:
-    found = [decider.choose(0, None, 0) for _ in range(count)]
-    return [request and request.trigger for request in found]
+    chosen = [decider.choose(0, None, 0) for _ in range(count)]
+    return [request and request.trigger for request in chosen]
 
 
 def test_people_go_in_order_and_before_the_interval() -> None:
@@ -55,7 +55,7 @@ def test_the_pause_holds_for_the_interval_alone() -> None:
     assert decider.choose(0, 1000, 1100) is PERIODIC
 
 
-def test_none_begins_while_as_many_as_may_are_under_way() -> None:
+def test_none_begins_while_the_maximum_is_under_way() -> None:
     decider = RequestDecider(max_concurrent=2)
     decider.add(asked("ann"))
     assert decider.choose(2, None, 0) is None

@@ -1,4 +1,4 @@
-"""Retention over jobs whose log is built directly; every state is compared with a plain model."""
+"""Retention of jobs with a directly built log; every state is compared with a plain model."""
 
 import random
 from contextlib import ExitStack
@@ -56,7 +56,7 @@ class Running:
         self.rng, self.checkpoints = random.Random(7), 0
 
     def run(self, checkpoints: int, *, full: bool = False) -> StoredManifest:
-        """Three epochs per checkpoint, which falls on the last one."""
+        """Seals three epochs per checkpoint; the last of them carries it."""
         for _ in range(checkpoints):
             for _ in range(2):
                 self.job.epoch(random_changes(self.rng))
@@ -87,7 +87,7 @@ def assert_reads(job: JobBuilder, at: str, stored: StoredManifest) -> None:
 
 
 def assert_whole(job: JobBuilder) -> None:
-    """The newest epoch, all savepoints, and all checkpoints that a plan would keep are what they were."""
+    """The newest epoch, all savepoints, and all checkpoints that a plan would keep can be read unchanged."""
     head = look.newest(ManifestLog(job.storage, job.job))
     assert head is not None
     assert_reads(job, "latest", head if head.manifest.kind != "closing" else job.log.read(*place_before(head)))
@@ -193,7 +193,7 @@ def test_calls_that_come_rarely_delete_what_the_one_before_condemned(root: str, 
         condemned.append(report.condemned)
         assert_whole(running.job)
         running.clock.advance(hours * HOUR_MS)
-    assert removed[1:] == condemned[:-1], "each call takes what the one before it condemned"
+    assert removed[1:] == condemned[:-1], "each call deletes what the call before it condemned"
     assert min(condemned) > 0
     assert len([path for path in running.files() if path.startswith("_retention/condemned")]) == 1
 
@@ -203,7 +203,7 @@ def test_calls_that_come_rarely_delete_what_the_one_before_condemned(root: str, 
     ("every", "compaction_at"), [(24, 1), (24, 8), (24, 23), pytest.param(7 * 24, 8, marks=pytest.mark.long)]
 )
 def test_retention_and_compaction_finish_what_each_of_them_began(root: str, every: int, compaction_at: int) -> None:
-    """Retention does not know of strays, and compaction of nothing else; both run once a day, or one once a week."""
+    """Retention here removes no strays, compaction only strays; both run daily, or compaction weekly."""
     running = Running(root)
     compaction = RetentionPolicy(checkpoints=None, strays=True)
     by_retention, by_compaction, strays = set[str](), set[str](), list[str]()
@@ -223,7 +223,7 @@ def test_retention_and_compaction_finish_what_each_of_them_began(root: str, ever
     assert_whole(running.job)
     assert manifest_path(1, 3) in by_retention, "the manifest of the first checkpoint went"
     assert by_compaction | by_retention >= set(strays[:2]), (
-        "each goes with the second compaction behind it at the latest"
+        "each goes with the second compaction after it at the latest"
     )
     assert len([path for path in running.files() if path.startswith("_retention/condemned")]) <= 2
 
@@ -247,7 +247,7 @@ def test_a_list_is_forgotten_by_those_who_would_find_its_files_again(root: str, 
 
 
 def pinned_while_condemned(running: Running, policy: RetentionPolicy) -> Pin:
-    """Three checkpoints; a savepoint of epoch 4 comes between the plan to remove it and the lists of what goes."""
+    """Makes three checkpoints, and a savepoint of epoch 4 after the plan to remove that, before files are condemned."""
     running.run(3)
     plan = running.plan(policy)
     pin = trigger_savepoint(running.job.root, running.job.job, epoch=4, clock=running.clock)
@@ -255,11 +255,11 @@ def pinned_while_condemned(running: Running, policy: RetentionPolicy) -> Pin:
     return pin
 
 
-def test_what_was_condemned_long_ago_is_spared_if_somebody_needs_it_now(root: str) -> None:
+def test_what_was_condemned_long_ago_is_spared_if_it_is_needed_now(root: str) -> None:
     running, policy = Running(root), RetentionPolicy(grace_ms=HOUR_MS)
     pin = pinned_while_condemned(running, policy)
     running.clock.advance(24 * HOUR_MS)
-    with pytest.raises(CondemnedError):  # the list is as good as on its first day
+    with pytest.raises(CondemnedError):  # the list does not expire
         trigger_savepoint(root, running.job.job, epoch=2, clock=running.clock)
     report = running.retain(policy)
     assert report.removed
@@ -295,7 +295,7 @@ def test_savepoints_keep_what_they_list_and_the_way_back_to_them(root: str) -> N
     assert_whole(running.job)
     assert {p.savepoint_id for p in list_savepoints(root, running.job.job)} == {old.savepoint_id, new.savepoint_id}
     for epoch in range(2, 22):
-        assert running.job.storage.exists(manifest_path(1, epoch)), "sinks are taken back by these"
+        assert running.job.storage.exists(manifest_path(1, epoch)), "a restore rewinds sinks by these"
     running.job.storage.delete(pin_path(old.savepoint_id))
     running.job.storage.delete(pin_path(new.savepoint_id))
     assert running.retain().removed
@@ -341,7 +341,7 @@ def test_a_checkpoint_that_died_keeps_a_savepoint_of_its_epoch_until_its_lease_e
     sealed = running.run(2)
     made = trigger_savepoint(root, running.job.job, trigger="policy:often", clock=running.clock)
     policy = RetentionPolicy(savepoints=Keep(last=0), grace_ms=0)
-    dies = ExitStack()  # nobody closes it
+    dies = ExitStack()  # never closed
     dies.enter_context(files_kept(running.job.storage, sealed, (), "checkpoint", running.clock, running.ids))
     running.run(2)
     running.clock.advance(LEASE_MS - 1 - 2 * 60_000)
@@ -359,7 +359,7 @@ def test_the_target_of_a_restore_that_was_decided_is_kept(root: str) -> None:
     target = running.job.log.read(1, 2)
     running.run(3)
     restored = running.job.restore(target)
-    running.job.storage.delete(manifest_path(2, restored.manifest.epoch))  # it died behind the closing manifest
+    running.job.storage.delete(manifest_path(2, restored.manifest.epoch))  # it died after the closing manifest
     running.retain()
     assert_reads(running.job, "epoch:1/2", target)
 

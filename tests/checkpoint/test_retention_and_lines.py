@@ -1,4 +1,4 @@
-"""What retention leaves: output that a start still owes, abandoned lines for a while, what is protected meanwhile."""
+"""What retention keeps: output that a start still owes, abandoned lines for a while, what is protected meanwhile."""
 
 import random
 from pathlib import Path
@@ -99,9 +99,9 @@ def test_output_that_a_start_owes_outlives_a_compaction(root: str) -> None:
 
 
 def test_an_abandoned_line_can_be_entered_again(root: str) -> None:
-    """A savepoint in an abandoned line: a restore gives sinks again what its epochs behind the common past gave.
+    """A restore of a savepoint in an abandoned line gives sinks again the output of its epochs after the common past.
 
-    And it takes from them what came in place of these, which the manifests of the line say that it leaves.
+    It also removes the output of the epochs that had replaced them; manifests of the line that it leaves name it.
     """
     running = Running(root)
     running.run(4)
@@ -115,12 +115,12 @@ def test_an_abandoned_line_can_be_entered_again(root: str) -> None:
     entered = [log.read(1, epoch) for epoch in range(5, 13)]
     given_again = [running.job.storage.get(path) for stored in entered for path in outputs_of(stored)]
     assert given_again == [STAGED] * len(entered)
-    left = [log.read(2, epoch) for epoch in range(5, head.manifest.epoch + 1)]
-    assert left[-1].hash == head.hash
+    abandoned = [log.read(2, epoch) for epoch in range(5, head.manifest.epoch + 1)]
+    assert abandoned[-1].hash == head.hash
 
 
 def test_epochs_that_were_just_abandoned_can_still_be_restored(root: str) -> None:
-    """Behind the last checkpoint of the abandoned line as well: the way back of a restore that was a mistake."""
+    """Also those after the last checkpoint of the abandoned line: so a restore that was a mistake can be undone."""
     running = Running(root)
     running.run(3)
     running.job.epoch(random_changes(running.rng))
@@ -146,7 +146,7 @@ def test_a_savepoint_between_planning_and_condemning_is_spared(root: str) -> Non
 
 
 def test_an_epoch_whose_way_back_is_gone_can_be_read_and_neither_pinned_nor_restored(root: str) -> None:
-    """The first manifest of a job stays for ever. Those behind it, which say what its sinks got since, do not."""
+    """The first manifest of a job stays for ever. Those after it, which record the output to sinks, do not."""
     running = Running(root)
     first = running.job.epoch({})  # as a claim: it has no changes, so nothing that it needs can go
     running.run(3)
@@ -186,7 +186,7 @@ def test_the_id_of_an_unpublished_checkpoint_of_a_deleted_job_is_not_used_again(
 
 
 def assert_whole(root: str, job: JobBuilder, stored: StoredManifest) -> None:
-    """All states of an epoch are read as they were."""
+    """Asserts that all states of an epoch can be read unchanged."""
     place = f"epoch:{stored.manifest.generation}/{stored.manifest.epoch}"
     for schema in SCHEMAS:
         live = read_state(root, job.job, schema.uid, schema.name, at=place)

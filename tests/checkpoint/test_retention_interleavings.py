@@ -1,4 +1,4 @@
-"""Savepoint, restore, retention and compaction at the same time: none loses what one of them needs."""
+"""Savepoint, restore, retention and compaction at the same time: none deletes what another one needs."""
 
 import copy
 import random
@@ -72,7 +72,7 @@ class Stage:
             plan = plan_retention(self.job.root, self.job.job, policy, self.clock.now_ms())
             apply_retention(plan, clock=self.clock, ids=self.ids)
         except (NotFoundError, CorruptionError):
-            self.refused += 1  # another run took a file away while this one looked: it changes nothing then
+            self.refused += 1  # another run deleted a file while this one looked: then this one changes nothing
 
     def savepoint(self, epoch: int | None) -> Callable[[], None]:
         def run() -> None:
@@ -85,7 +85,7 @@ class Stage:
         return run
 
     def condemn(self, *, times: float) -> None:
-        """A run so many times `DELETING_MS` ago condemned what goes; nobody came behind it."""
+        """Runs retention, which condemns files, and then lets `times` times `DELETING_MS` pass without another run."""
         plan = plan_retention(self.job.root, self.job.job, RetentionPolicy(grace_ms=1), self.clock.now_ms())
         assert apply_retention(plan, clock=self.clock, ids=self.ids).condemned
         self.clock.advance(int(times * DELETING_MS))
@@ -121,7 +121,7 @@ class Stage:
 
 
 def actors(stage: Stage, names: str) -> dict[str, Callable[[], None]]:
-    known: dict[str, Callable[[], None]] = {
+    by_name: dict[str, Callable[[], None]] = {
         "retention": stage.retain,
         "second retention": stage.retain,
         "savepoint": stage.savepoint(None),
@@ -129,7 +129,7 @@ def actors(stage: Stage, names: str) -> dict[str, Callable[[], None]]:
         "compaction": stage.compact,
         "restore": stage.restore,
     }
-    return {name: known[name] for name in names.split(", ")}
+    return {name: by_name[name] for name in names.split(", ")}
 
 
 OTHERS = ["old savepoint", "savepoint", "restore", "compaction", "second retention"]
@@ -137,13 +137,13 @@ OTHERS = ["old savepoint", "savepoint", "restore", "compaction", "second retenti
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    """Tests copy it and leave it as it is."""
+    """A stage that tests copy and do not change."""
     return Stage(f"memory://{tmp_path_factory.mktemp('template')}")
 
 
 @pytest.fixture(params=[0, 0.5, 1.5, 2.5], ids=["now", "in time", "late", "very late"])
 def condemned(template: Stage, request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
-    """Nothing is condemned, or something was so many times ago as a list may be acted upon."""
+    """A stage where nothing is condemned, or files were, the given number of `DELETING_MS` ago."""
     stage = template.copy(f"memory://{tmp_path}/template")
     if request.param:
         stage.condemn(times=request.param)
@@ -152,7 +152,7 @@ def condemned(template: Stage, request: pytest.FixtureRequest, tmp_path: Path) -
 
 @pytest.fixture(params=[6, pytest.param(1, marks=pytest.mark.long)], ids=["some calls", "all calls"])
 def places(request: pytest.FixtureRequest) -> count:
-    """The calls between which something happens: all, or every sixth from another one in each run."""
+    """The calls before which something happens: all, or every sixth, from a random one on in each run."""
     first = random.SystemRandom().randrange(request.param)
     print(f"from call {first}, every {request.param}")
     return count(first, request.param)

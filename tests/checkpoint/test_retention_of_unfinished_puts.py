@@ -1,4 +1,4 @@
-"""Files of processes that died in a put to a local disk: they go, and those of the living stay."""
+"""Files of processes that died during a put to a local disk go; those of living processes stay."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ from state_engine.testing.sample_jobs import sample_job
 
 
 def test_what_dead_processes_left_of_their_puts_goes(tmp_path: Path) -> None:
-    """Nothing of a process that lives, nor of one that may live where locks do not tell."""
+    """No file goes of a process that lives, or that may live if locks cannot tell."""
     job, clock = sample_job(str(tmp_path)), ManualClock()
     job.epoch()
     folder = next(tmp_path.rglob("_epochs/*"))

@@ -38,12 +38,12 @@ def head(*lineage: Span, epoch: int = 1000, generation: int = 1) -> Manifest:
 
 
 def kept(keep: Keep, rows: list[CheckpointRow], at: Manifest | None = None) -> tuple[int | None, list[int]]:
-    found = retained_checkpoints(RetentionPolicy(checkpoints=keep), rows, at or head(), NOW)
-    return found.start.checkpoint_id if found.start else None, [row.checkpoint_id or 0 for row in found.others]
+    retained = retained_checkpoints(RetentionPolicy(checkpoints=keep), rows, at or head(), NOW)
+    return retained.start.checkpoint_id if retained.start else None, [row.checkpoint_id or 0 for row in retained.others]
 
 
 @pytest.mark.parametrize(("last", "start"), [(1, 5), (3, 3), (5, 1), (9, 1)])
-def test_the_newest_so_many(last: int, start: int) -> None:
+def test_the_newest_n(last: int, start: int) -> None:
     assert kept(Keep(last=last), [checkpoint(n) for n in (3, 1, 5, 2, 4)]) == (start, [])
 
 
@@ -72,8 +72,8 @@ def test_one_per_hour_day_and_week() -> None:
     assert len(mondays) == 3
 
 
-def test_what_a_restore_abandoned_stays_until_so_many_newer_ones_completed() -> None:
-    """Generation 2 goes on behind epoch 20 of generation 1; checkpoints 3 and 4 are abandoned."""
+def test_what_a_restore_abandoned_stays_until_n_newer_ones_completed() -> None:
+    """Generation 2 goes on after epoch 20 of generation 1; checkpoints 3 and 4 are abandoned."""
     line = (Span(generation=1, first=1, last=20), Span(generation=2, first=21))
     at = head(*line, generation=2, epoch=50)
     old = [checkpoint(n) for n in (1, 2, 3, 4)]

@@ -1,4 +1,4 @@
-"""Counts, summary and history of checkpoints, from the rows that lie in the store."""
+"""Counts, summary and history of checkpoints, computed from the stored rows."""
 
 import random
 from pathlib import Path
@@ -34,50 +34,54 @@ def row(number: int, status: CheckpointStatus = "completed", **figures: int) -> 
 
 
 def test_a_job_without_any() -> None:
-    found = statistics_of([])
-    assert (found.counts.total, found.summary, found.history) == (0, None, ())
-    assert found.latest == (None, None, None)
+    stats = statistics_of([])
+    assert (stats.counts.total, stats.summary, stats.history) == (0, None, ())
+    assert stats.latest == (None, None, None)
 
 
 def test_counts_and_the_newest_of_each_kind() -> None:
     rows = [row(1), row(2, "failed"), row(3), row(4, "expired"), row(5, "subsumed")]
     pending = [PendingCheckpoint(6, 9, CheckpointRequest(), 0)]
-    found = statistics_of(rows, pending)
-    assert (found.counts.completed, found.counts.failed, found.counts.in_progress) == (2, 3, 1)
-    assert found.counts.total == 6
-    assert found.in_progress == (6,)
-    assert (found.latest.completed, found.latest.failed, found.latest.savepoint) == (rows[2], rows[4], None)
-    assert [one.id for one in found.history] == ["5", "4", "3", "2", "1"]
+    stats = statistics_of(rows, pending)
+    assert (stats.counts.completed, stats.counts.failed, stats.counts.in_progress) == (2, 3, 1)
+    assert stats.counts.total == 6
+    assert stats.in_progress == (6,)
+    assert (stats.latest.completed, stats.latest.failed, stats.latest.savepoint) == (
+        rows[2],
+        rows[4],
+        None,
+    )
+    assert [one.id for one in stats.history] == ["5", "4", "3", "2", "1"]
 
 
 def test_what_has_ended_is_not_in_progress_although_the_driver_does_not_know_yet() -> None:
     pending = [PendingCheckpoint(number, number, CheckpointRequest(), 0) for number in (1, 2)]
-    found = statistics_of([row(1)], pending)
-    assert (found.counts.total, found.in_progress) == (2, (2,))
+    stats = statistics_of([row(1)], pending)
+    assert (stats.counts.total, stats.in_progress) == (2, (2,))
 
 
 def test_a_history_of_nothing_has_counts() -> None:
-    found = statistics_of([row(1), row(2)], history=0)
-    assert (found.counts.completed, found.history, found.summary) == (2, (), None)
-    assert found.latest.completed is not None
+    stats = statistics_of([row(1), row(2)], history=0)
+    assert (stats.counts.completed, stats.history, stats.summary) == (2, (), None)
+    assert stats.latest.completed is not None
 
 
 def test_the_summary_is_of_the_completed_ones_of_the_history() -> None:
     rows = [row(n, duration_ms=n * 10, bytes=n, state_bytes=100) for n in range(1, 12)]
     rows.append(row(12, "failed", duration_ms=9999))
-    found = statistics_of(rows, history=5)
-    assert [one.id for one in found.history] == ["12", "11", "10", "9", "8"]
-    assert found.summary is not None
-    durations = found.summary.duration_ms
+    stats = statistics_of(rows, history=5)
+    assert [one.id for one in stats.history] == ["12", "11", "10", "9", "8"]
+    assert stats.summary is not None
+    durations = stats.summary.duration_ms
     assert (durations.minimum, durations.maximum, durations.average) == (80, 110, 95)
     assert durations.quantiles[0] == 95
     assert durations.quantiles == tuple(sorted(durations.quantiles))
-    assert found.summary.bytes.average == 10  # 9.5, rounded to even
-    assert found.summary.state_bytes.minimum == found.summary.state_bytes.maximum == 100
+    assert stats.summary.bytes.average == 10  # 9.5, rounded to even
+    assert stats.summary.state_bytes.minimum == stats.summary.state_bytes.maximum == 100
 
 
 def test_a_new_driver_knows_from_the_store_alone(tmp_path: Path) -> None:
-    """Ids, the newest base, what is owed, and the history; nothing of the old driver is at hand."""
+    """Ids, the newest base, the owed checkpoint and the history are recovered without the old driver's memory."""
     rng = random.Random(5)
     old = sample_job(str(tmp_path))
     publisher = CheckpointPublisher(old.storage, old.job, clock=ManualClock())
@@ -98,10 +102,14 @@ def test_a_new_driver_knows_from_the_store_alone(tmp_path: Path) -> None:
     assert base is not None
     assert (base.checkpoint_id, base.epoch) == (3, 3)
     assert new.ended() == [CheckpointEnd(3, completed=True)]
-    found = open_job(str(tmp_path), old.job).checkpoint_statistics()
-    assert [(one.id, one.status) for one in found.history] == [("3", "completed"), ("2", "failed"), ("1", "completed")]
-    assert handle.path in found.history[1].failure
-    assert (found.counts.completed, found.counts.failed) == (2, 1)
+    stats = open_job(str(tmp_path), old.job).checkpoint_statistics()
+    assert [(one.id, one.status) for one in stats.history] == [
+        ("3", "completed"),
+        ("2", "failed"),
+        ("1", "completed"),
+    ]
+    assert handle.path in stats.history[1].failure
+    assert (stats.counts.completed, stats.counts.failed) == (2, 1)
     coordinator = CheckpointCoordinator()
     coordinator.resume(next_id=new.next_checkpoint_id(), last_epoch=base.epoch)
     assert coordinator.next_id() == 4
@@ -137,11 +145,11 @@ def test_the_store_alone_gives_them_with_the_skew_of_key_groups(tmp_path: Path) 
     for checkpoint_id in (1, 2):
         publisher.begin(job.epoch(random_changes(rng), checkpoint_id=checkpoint_id))
     pin = trigger_savepoint(job.root, job.job, clock=ManualClock())
-    found = open_job(job.root, job.job).checkpoint_statistics()
-    assert found.counts.completed == 2
-    assert found.latest.savepoint is not None
-    assert found.latest.savepoint.id == pin.savepoint_id
-    full = found.history[1]
+    stats = open_job(job.root, job.job).checkpoint_statistics()
+    assert stats.counts.completed == 2
+    assert stats.latest.savepoint is not None
+    assert stats.latest.savepoint.id == pin.savepoint_id
+    full = stats.history[1]
     assert full.type == "FULL"
     state = next(one for one in full.states if (one.uid, one.state) == (COUNT.uid, COUNT.name))
     assert state.groups is not None

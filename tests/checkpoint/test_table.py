@@ -36,7 +36,7 @@ def test_a_flipped_bit_anywhere_is_an_error(every: int) -> None:
             table.read(name)
 
 
-def test_a_table_that_somebody_compacted_has_no_digests_to_compare() -> None:
+def test_a_table_that_another_tool_compacted_has_no_digests_to_compare() -> None:
     storage = MemoryStorage()
     table = CheckpointTable(storage, open_tables(storage))
     table.append([ROW], app_id="test", version=1)
@@ -55,7 +55,7 @@ def test_a_base_is_not_taken_for_that_of_another_epoch(wrong: dict[str, int]) ->
     storage.put_exclusive(path, data)
     reference = BaseReference(path=path, checksum=checksum, generation=1, epoch=5, checkpoint_id=1)
     assert read_base(storage, reference) == base
-    with pytest.raises(DamagedFileError, match="was taken for that of epoch"):
+    with pytest.raises(DamagedFileError, match="but its reference names epoch"):
         read_base(storage, replace(reference, **wrong))
 
 

@@ -119,9 +119,9 @@ def test_what_operations_came_to_is_kept_in_the_bucket(job: Any) -> None:
     key = Key("savepoint", "", "0" * 32)
     keep_ends(ROOT, "flights", "first", [Ended(key._replace(trigger_id="1" * 32), 1, Outcome("s3://old"))])
     keep_ends(ROOT, "flights", "second", [Ended(key, 2, Outcome("s3://there"))])
-    found = find_end(ROOT, "flights", key.trigger_id)
-    assert found is not None
-    assert found.result == "s3://there"
+    end = find_end(ROOT, "flights", key.trigger_id)
+    assert end is not None
+    assert end.result == "s3://there"
     assert find_end(ROOT, "flights", "1" * 32) is None
     assert said(job.run("operation", "flights", "0" * 32)).out == f"{'0' * 32} is done: savepoint s3://there\n"
 

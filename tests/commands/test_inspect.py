@@ -34,8 +34,8 @@ def test_entries_are_rows_and_what_is_not_published_is_among_them(job) -> None:
 
 
 def test_an_epoch_of_the_past(job) -> None:
-    found = rows(job.run("inspect", "flights", "count", "--at", "epoch:1/2", "--json").out)
-    assert {row["tailnum"]: row["value"] for row in found} == {"N1": 1, "[red]": 2}
+    printed = rows(job.run("inspect", "flights", "count", "--at", "epoch:1/2", "--json").out)
+    assert {row["tailnum"]: row["value"] for row in printed} == {"N1": 1, "[red]": 2}
     assert "[red]" in job.run("inspect", "flights", "count", "--at", "checkpoint:1").out
 
 

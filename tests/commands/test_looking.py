@@ -46,21 +46,21 @@ def test_an_empty_root_has_no_jobs(job, tmp_path: Path) -> None:
 
 def test_status_shows_the_state_of_a_job(job) -> None:
     job.run("savepoint", "flights")
-    found = job.run("status", "flights", "--json").json
-    assert (found["generation"], found["epoch"], found["epochs_behind"]) == (1, 4, 1)
-    assert found["checkpoint"]["checkpoint_id"] == 1
-    assert found["savepoints"] == 1
-    assert [(one["uid"], one["parallelism"], one["max_parallelism"]) for one in found["operators"]] == [
+    printed = job.run("status", "flights", "--json").json
+    assert (printed["generation"], printed["epoch"], printed["epochs_behind"]) == (1, 4, 1)
+    assert printed["checkpoint"]["checkpoint_id"] == 1
+    assert printed["savepoints"] == 1
+    assert [(one["uid"], one["parallelism"], one["max_parallelism"]) for one in printed["operators"]] == [
         ("aircraft", 2, 13),
         ("carrier", 2, 13),
     ]
-    assert found["operators"][0]["records_in"] == 2
-    assert found["operators"][0]["watermark"] is None
-    states = {f"{one['uid']}/{one['state']}": one for one in found["states"]}
+    assert printed["operators"][0]["records_in"] == 2
+    assert printed["operators"][0]["watermark"] is None
+    states = {f"{one['uid']}/{one['state']}": one for one in printed["states"]}
     assert states["aircraft/count"]["keys"] == 2
     assert all(one["bytes"] > 0 for one in states.values())
     out = job.run("status", "flights").out
-    for said in ("1/4", "1 of epoch 1/3, 1 epoch behind", found["newest_savepoint"], "aircraft/legs"):
+    for said in ("1/4", "1 of epoch 1/3, 1 epoch behind", printed["newest_savepoint"], "aircraft/legs"):
         assert said in out
 
 
@@ -69,8 +69,8 @@ def test_status_says_what_a_rescaled_job_was_defined_with(job) -> None:
     aircraft = replace(head.operators["aircraft"], acks=(), parallelism=5, rescaled_from=2)
     operators = {**head.operators, "aircraft": aircraft}
     job.builder.log.put(replace(head, epoch=5, predecessor=job.builder.head.hash, operators=operators))
-    found = job.run("status", "flights", "--json").json["operators"]
-    assert [(one["parallelism"], one["rescaled_from"]) for one in found] == [(5, 2), (2, None)]
+    printed = job.run("status", "flights", "--json").json["operators"]
+    assert [(one["parallelism"], one["rescaled_from"]) for one in printed] == [(5, 2), (2, None)]
     assert "5 (defined: 2)" in job.run("status", "flights").out
 
 
@@ -86,10 +86,10 @@ def test_checkpoints_with_the_reasons_of_those_that_failed(job) -> None:
     assert ended.code == 0
     assert "1 checkpoint completed, 1 failed" in ended.out
     assert "2 expired: It took longer than [600,000] ms." in ended.out
-    found = job.run("checkpoints", "flights", "--json").json
-    assert [row["status"] for row in found["history"]] == ["expired", "completed"]
-    assert found["counts"] == {"completed": 1, "failed": 1, "in_progress": 0}
-    assert found["summary"]["bytes"]["maximum"] == found["history"][1]["bytes"]
+    printed = job.run("checkpoints", "flights", "--json").json
+    assert [row["status"] for row in printed["history"]] == ["expired", "completed"]
+    assert printed["counts"] == {"completed": 1, "failed": 1, "in_progress": 0}
+    assert printed["summary"]["bytes"]["maximum"] == printed["history"][1]["bytes"]
     assert [row["id"] for row in job.run("checkpoints", "flights", "--limit", "1", "--json").json["history"]] == ["2"]
 
 

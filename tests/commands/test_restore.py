@@ -27,8 +27,8 @@ WHOLE = ("restore", "flights", "--without-code")
 
 def files_of(job: Any) -> dict[str, bytes]:
     """Returns all but control files: the lock names the last holder of the job."""
-    found = (path for path in Path(job.root).rglob("*") if path.is_file() and "_control" not in path.parts)
-    return {str(path): path.read_bytes() for path in found}
+    paths = (path for path in Path(job.root).rglob("*") if path.is_file() and "_control" not in path.parts)
+    return {str(path): path.read_bytes() for path in paths}
 
 
 def counts(job: Any) -> dict[Any, Any]:

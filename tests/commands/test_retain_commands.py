@@ -75,7 +75,7 @@ def test_only_savepoints_of_policies_go(old: Any) -> None:
     mine = trigger_savepoint(old.root, "flights")
     ended = old.run("retain", "flights", "--last", "9", "--savepoints-last", "1", "--grace", "0s")
     assert ended.code == 0
-    assert f"savepoint {nightly[0].savepoint_id} goes\n" in ended.out
+    assert f"savepoint {nightly[0].savepoint_id} is to be deleted\n" in ended.out
     left = {pin.savepoint_id for pin in list_savepoints(old.root, "flights")}
     assert left == {nightly[1].savepoint_id, mine.savepoint_id}
     assert f"savepoint {mine.savepoint_id}" not in old.run("retain", "flights", "--last", "1", "--dry-run").out

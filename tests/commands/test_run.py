@@ -17,7 +17,7 @@ from lakestate.commands import run as verb
 from lakestate.supervision import driver_command
 
 FAKE = Path(__file__).with_name("fake_job.py")
-STOPPING = "\nStopping after the epoch at hand; once more kills it.\n"
+STOPPING = "\nStopping after the current epoch. A second signal (Ctrl-C) kills it.\n"
 MAIN = f"""
 import sys
 from lakestate.cli import app

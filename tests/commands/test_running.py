@@ -216,9 +216,9 @@ def test_an_operation_without_a_waiting_caller_can_be_asked_about(
     assert running.asked == [asked]
     running.ended.set()
     process.wait()
-    found = job.run("operation", "flights", trigger_id, "--json")
-    assert found.code == 0, "also after the end of the process"
-    assert (found.json["status"], found.json["operation"]["result"]) == ("COMPLETED", result)
+    answer = job.run("operation", "flights", trigger_id, "--json")
+    assert answer.code == 0, "also after the end of the process"
+    assert (answer.json["status"], answer.json["operation"]["result"]) == ("COMPLETED", result)
 
 
 def test_programs_get_the_trigger_id_too(job, running: Job) -> None:
@@ -235,8 +235,12 @@ def test_a_failed_operation_without_a_waiting_caller_has_exit_code_1(job, proces
             f"OperationFailedError: The savepoint {trigger_id} failed: SavepointError: The disk is full. "
             "What to do: Make room.\n"
         )
-        found = job.run("operation", "flights", trigger_id, "--json")
-        assert (found.code, found.json["status"], found.json["operation"]["error"]) == (1, "FAILED", "SavepointError")
+        answer = job.run("operation", "flights", trigger_id, "--json")
+        assert (answer.code, answer.json["status"], answer.json["operation"]["error"]) == (
+            1,
+            "FAILED",
+            "SavepointError",
+        )
         if lives:
             assert running.state == "RUNNING"
             running.ended.set()
@@ -360,7 +364,7 @@ def test_another_job_or_another_token_or_no_process_at_an_address(
 def test_secrets_on_the_command_line_are_refused_and_not_repeated(job, option: str, value: str) -> None:
     ended = job.run("stop", "flights", option, value)
     assert ended.code == 2
-    assert "secret" not in ended.out + ended.err.replace("Secrets", "")
+    assert "secret" not in ended.out + ended.err.replace("Put secrets into", "")
     assert "environment" in ended.err or "http://host:8081" in ended.err
 
 

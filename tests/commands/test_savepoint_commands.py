@@ -103,8 +103,8 @@ def test_damage_is_found_and_named(job) -> None:
     assert ended.code == 1
     assert path in ended.out
     assert "is damaged: 1 finding;" in ended.out
-    found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
-    assert (found.code, found.json["ok"], found.json["findings"][0]["path"]) == (1, False, path)
+    printed = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
+    assert (printed.code, printed.json["ok"], printed.json["findings"][0]["path"]) == (1, False, path)
 
 
 def test_the_code_of_a_registered_job_is_asked_whether_it_fits(job) -> None:
@@ -115,9 +115,9 @@ def test_the_code_of_a_registered_job_is_asked_whether_it_fits(job) -> None:
     assert f"{savepoint_id} is sound; " in ended.out
     assert ended.out.endswith("; the code of the job does not fit\n")
     assert "MaxParallelismChangedError: Operator 'aircraft'" in ended.out
-    found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
-    assert (found.code, found.json["ok"], found.json["findings"]) == (1, False, [])
-    assert found.json["code"][0]["error"] == "MaxParallelismChangedError"
+    printed = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
+    assert (printed.code, printed.json["ok"], printed.json["findings"]) == (1, False, [])
+    assert printed.json["code"][0]["error"] == "MaxParallelismChangedError"
 
 
 def test_what_the_code_of_a_registered_job_does_not_read_is_named(job, monkeypatch) -> None:
@@ -146,14 +146,14 @@ def test_what_the_code_of_a_registered_job_does_not_read_is_named(job, monkeypat
     ended = job.run("savepoints", "validate", "flights", savepoint_id)
     assert ended.code == 0
     assert all(f"The code does not read {what} (" in ended.out.replace("\n", " ") for what in told)
-    found = job.run("savepoints", "validate", "flights", savepoint_id, "--json").json
-    assert (found["ok"], found["code"]) == (True, [])
-    assert [(one["state"], one["fields"]) for one in found["unread"]] == [("count", []), ("legs", ["minutes"])]
+    printed = job.run("savepoints", "validate", "flights", savepoint_id, "--json").json
+    assert (printed["ok"], printed["code"]) == (True, [])
+    assert [(one["state"], one["fields"]) for one in printed["unread"]] == [("count", []), ("legs", ["minutes"])]
     assert job.run("savepoints", "validate", "flights", savepoint_id, "--strict").code == 1
 
     ended = job.run("status", "flights")
     assert all(what in ended.out.replace("\n", " ") for what in told)
-    assert job.run("status", "flights", "--json").json["code"]["unread"] == found["unread"]
+    assert job.run("status", "flights", "--json").json["code"]["unread"] == printed["unread"]
     assert job.run("status", "flights", "--json", "--without-code").json["code"] is None
 
     arguments = ("restore", "flights", "--from", savepoint_id, "--dry-run")

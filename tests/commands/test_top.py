@@ -32,10 +32,10 @@ def test_one_frame(job) -> None:
 
 
 def test_programs_get_the_numbers(job) -> None:
-    found = job.run("top", "flights", "--json").json
-    assert found["operators"][0]["records"] == [2, 1, 1, 2]
-    assert found["status"]["epoch"] == 4
-    assert {(one["uid"], one["state"], len(one["rows"])) for one in found["groups"]} == {
+    printed = job.run("top", "flights", "--json").json
+    assert printed["operators"][0]["records"] == [2, 1, 1, 2]
+    assert printed["status"]["epoch"] == 4
+    assert {(one["uid"], one["state"], len(one["rows"])) for one in printed["groups"]} == {
         ("aircraft", "count", 13),
         ("aircraft", "legs", 13),
         ("carrier", "seen", 13),

@@ -56,13 +56,13 @@ class Stream:
             self.epoch(checkpoint_id=checkpoint_id)
 
     def grow(self, keys: int, *, checkpoint_id: int) -> None:
-        """Completes a checkpoint of a state with so many more keys."""
+        """Completes a checkpoint after adding `keys` keys to a state."""
         changes = {("aircraft", "legs"): [put(f"G{number}", number) for number in range(keys)]}
         self.publisher.begin(self.log.epoch(changes, checkpoint_id=checkpoint_id))
         self.log.adopt(self.publisher.completed())
 
     def fail_checkpoints(self, first: int, last: int) -> None:
-        """Lets the checkpoints of these ids, both inclusive, come to nothing now."""
+        """Makes the checkpoints of these ids, both inclusive, fail now."""
         rows = CheckpointTable(self.log.storage, open_tables(self.log.storage))
         for checkpoint_id in range(first, last + 1):
             sealed = self.log.epoch(checkpoint_id=checkpoint_id)
@@ -73,7 +73,7 @@ class Stream:
 
 @pytest.fixture(autouse=True)
 def _leaves_no_instance() -> Iterator[None]:
-    """Refuses a test that leaves a context open: its instance, long gone, would meet the definitions of the next."""
+    """Fails a test that leaves a context open: later tests would see its instance, which is gone."""
     before = DefsStateStorage.get()
     yield
     assert DefsStateStorage.get() is before, "enter the contexts of Dagster's `build_…_context` by `with`"
@@ -135,7 +135,7 @@ def _streams(live_dagster: Any) -> Iterator[Callable[..., Any]]:
 
     with contextlib.ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setenv("PYTHONPATH", live_dagster.environment["PYTHONPATH"])  # where the job is announced
+        patch.setenv("PYTHONPATH", live_dagster.environment["PYTHONPATH"])  # the job is announced there
         patch.syspath_prepend(str(live_dagster.folder))
 
         def make(name: str = "tide", **arguments: Any) -> LiveStream:
@@ -149,7 +149,7 @@ def _streams(live_dagster: Any) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def new_live_stream(live_dagster: Any) -> Iterator[Callable[..., Any]]:
-    """Declares a job of a new name in the live Dagster, and gives its `LiveStream`, which is not started yet.
+    """Declares a job with a new name in the live Dagster, and returns its `LiveStream`, which is not started yet.
 
     The arguments are those of `build_stream_definitions`. Tests that start it are marked `spark` as well.
     """

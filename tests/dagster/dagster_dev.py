@@ -1,4 +1,4 @@
-"""`dagster dev` as a person starts it, in a folder of its own, and what the page in the browser asks of it."""
+"""`dagster dev` as a person starts it, in a folder of its own, and the requests of its page in the browser."""
 
 import contextlib
 import json
@@ -53,8 +53,8 @@ class DagsterDev:
     """Web server and daemon on a port of the loopback; use as a context manager.
 
     Args:
-        folder: To start in, with copies of `workspace.yaml` and `dagster.yaml`.
-        root: State of the jobs.
+        folder: The folder to start in, with copies of `workspace.yaml` and `dagster.yaml`.
+        root: Root of the state of the jobs.
     """
 
     def __init__(self, folder: Path, root: Path) -> None:
@@ -115,14 +115,14 @@ class DagsterDev:
 
     def events(self, asset: str) -> list[dict[str, Any]]:
         """Returns the metadata of the materialisations of `flights/<asset>`, newest first."""
-        found = []
+        metadata_list = []
         for event in self.ask(EVENTS, name=asset)["assetOrError"].get("assetMaterializations", ()):
             metadata: dict[str, Any] = {"partition": event["partition"]}
             for entry in event["metadataEntries"]:
                 label = entry.pop("label")
                 metadata[label] = next(iter(entry.values()), None)
-            found.append(metadata)
-        return found
+            metadata_list.append(metadata)
+        return metadata_list
 
     def take_savepoint(self, name: str) -> dict[str, Any]:
         """Adds a partition and launches a run of it, as the dialog does; returns what the run recorded."""

@@ -1,4 +1,4 @@
-"""What the page in the browser asks of Dagster, for tests of a live one."""
+"""A client for the GraphQL requests that Dagster's page sends, for tests of a live Dagster."""
 
 import json
 import time
@@ -10,7 +10,7 @@ LOCATION = "live"
 REPOSITORY = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__"}
 FAILED = ("FAILURE", "CANCELED")
 SETTLED = 10
-"""So many looks, half a second apart, find the same newest tick of a sensor that is off."""
+"""The number of looks, half a second apart, that must find the same newest tick of a sensor that is off."""
 
 ENTRIES = """fragment Entries on MetadataEntry { __typename label
   ... on IntMetadataEntry { intValue } ... on FloatMetadataEntry { floatValue } ... on BoolMetadataEntry { boolValue }
@@ -65,11 +65,11 @@ POOL = """query ($pool: String!) { instance { concurrencyLimit(concurrencyKey: $
 
 
 class GraphQLClient:
-    """Asks the web server of one Dagster. What is refused is an `AssertionError` with the whole answer.
+    """Sends requests to the web server of one Dagster. A refusal is an `AssertionError` with the whole answer.
 
     Args:
         url: Of the web server.
-        check: Raises if the processes behind it are gone; called while something is waited for.
+        check: Raises if the processes of this Dagster are gone; called while the client waits.
     """
 
     def __init__(self, url: str, check: Callable[[], None] = lambda: None) -> None:
@@ -87,13 +87,13 @@ class GraphQLClient:
         return answer["data"]
 
     def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 300, every_s: float = 0.1) -> Any:
-        """Waits until `condition()` is true, and returns what it gave."""
+        """Waits until `condition()` is true, and returns its result."""
         until = time.monotonic() + timeout_s
-        while not (found := condition()):
+        while not (result := condition()):
             self._check()
             assert time.monotonic() < until, f"waited {timeout_s:.0f} s for {what}"
             time.sleep(every_s)
-        return found
+        return result
 
     # Definitions ------------------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class GraphQLClient:
         assert _is_loaded(answer), answer
 
     def is_reloaded(self) -> bool:
-        """Returns whether the code location could be loaded again; not while its server is just being started."""
+        """Returns whether the code location was loaded again, which fails while its server is being started."""
         return _is_loaded(self._reloaded())
 
     def _reloaded(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class GraphQLClient:
         return [{**run, "tags": {tag["key"]: tag["value"] for tag in run["tags"]}} for run in found]
 
     def wait_for_run(self, run_id: str, timeout_s: float = 300, *, succeeds: bool = True) -> dict[str, Any]:
-        """Waits for the end of a run, and checks whether that is a success."""
+        """Waits for the end of a run, and asserts that it is a success, or with `succeeds=False` that it is not."""
         ended = ("SUCCESS", *FAILED)
         self.wait_for(lambda: self.run(run_id)["status"] in ended, f"run {run_id}", timeout_s)
         run = self.run(run_id)
@@ -188,7 +188,7 @@ class GraphQLClient:
         return run
 
     def terminate(self, run_id: str) -> None:
-        """Asks a run to end, as the button does."""
+        """Terminates a run, as the button does."""
         self.ask(TERMINATE, id=run_id)
 
     def logs(self, run_id: str) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ class GraphQLClient:
         return list(self.ask(LOGS, id=run_id)["logsForRun"]["events"])
 
     def failures(self, run_id: str) -> list[str]:
-        """Returns what the failed steps of a run say to whoever opens it, or its last message."""
+        """Returns what the page of a run shows of its failed steps, or its last message."""
         events = self.logs(run_id)
         found = [event for event in events if event["__typename"] == "ExecutionStepFailureEvent"]
         said = [str(event.get("failureMetadata") or event.get("error") or event) for event in found]
@@ -285,7 +285,7 @@ class GraphQLClient:
         assert answer["__typename"] == "ScheduleStateResult", answer
 
     def daemons(self) -> dict[str, bool]:
-        """Returns which of the daemons that are needed are healthy."""
+        """Returns which of the required daemons are healthy."""
         found = self.ask(DAEMONS)["instance"]["daemonHealth"]["allDaemonStatuses"]
         return {one["daemonType"]: bool(one["healthy"]) for one in found if one["required"]}
 

@@ -33,24 +33,24 @@ HERE = Path(__file__).resolve().parent
 SECRETS = ("DAGSTER_HOME", "LAKESTATE_ROOT", "LAKESTATE_URL", "LAKESTATE_REST_TOKEN")
 MONITORED_S = 2
 EXAMPLES = ("flights", "orders")
-"""Jobs that are registered without us."""
+"""Jobs that are registered also without tests."""
 
 Part = Literal["code-server", "webserver", "daemon"]
 PARTS: tuple[Part, ...] = ("code-server", "webserver", "daemon")
 
 
 class LiveDagster:
-    """The processes and what they have in common; use as a context manager, which ends them by their ids.
+    """The processes and what they share; use as a context manager, which ends them by their ids.
 
     Attributes:
         root: Folder of the states of all jobs.
-        client: Asks the web server.
+        client: A client of the web server.
 
     Args:
-        folder: Empty; holds everything.
+        folder: An empty folder, which will contain everything.
         environment: More variables for all processes.
-        max_runtime_s: After so long a run that has no other limit is failed.
-        settings: What Dagster's own settings are taken from.
+        max_runtime_s: Runs without another limit fail after this time.
+        settings: The file from which Dagster's own settings are taken.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class LiveDagster:
             )
 
     def kill(self, part: Part) -> None:
-        """Kills one of the processes with all that it has started in its own session: of the code server the runs."""
+        """Kills a process and all that it started in its session; for the code server, these are the runs."""
         process = self._processes.pop(part)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -171,19 +171,19 @@ class LiveDagster:
         self.wait_until_ready()
 
     def mend(self) -> None:
-        """Starts again what a test has killed, and has left so because it failed; lets held runs go on."""
+        """Starts again the processes that a failed test has left killed; lets held runs go on."""
         self.release()
         for part in PARTS:
             if part not in self._processes:
                 self.restart(part)
 
     def hold(self, point: str) -> None:
-        """Has a run wait at a place that `live_definitions` names, until `release`."""
+        """Makes a run wait at a place that `live_definitions` names, until `release`."""
         (self.folder / HELD).unlink(missing_ok=True)
         (self.folder / HOLD).write_text(point)
 
     def wait_until_held(self, timeout_s: float = 300) -> None:
-        """Waits until a run stands at the place."""
+        """Waits until a run waits at the place."""
         self.client.wait_for((self.folder / HELD).exists, "a run to be held", timeout_s)
 
     def release(self) -> None:
@@ -191,19 +191,19 @@ class LiveDagster:
         (self.folder / HOLD).unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Kills what runs. No test reads the database afterwards, and Dagster takes seconds to end by itself."""
+        """Kills all processes. No test reads the database afterwards, and Dagster takes seconds to end by itself."""
         for part in list(self._processes):
             self.kill(part)
 
     def check(self) -> None:
-        """Fails if a process is gone that nobody killed."""
+        """Fails if a process is gone that no test killed."""
         gone = [part for part, process in self._processes.items() if process.poll() is not None]
         assert not gone, f"gone: {gone}\n{self.logs()}"
 
     def logs(self, characters: int = 6_000) -> str:
         """Returns the ends of what the processes printed."""
-        found = sorted(self.folder.glob("*.log"))
-        return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-characters:]}" for path in found)
+        log_files = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-characters:]}" for path in log_files)
 
     def wait_until_ready(self, timeout_s: float = 300) -> None:
         """Waits until the web server has loaded the code location, and all daemons that run are healthy."""
@@ -229,7 +229,7 @@ class LiveDagster:
         self._load()
 
     def retire(self, job: str) -> None:
-        """Takes a job out of the code location when the next one is declared; each load costs a new code server."""
+        """Removes a job from the code location when the next one is declared; each load costs a new code server."""
         del self._declared[job]
 
     def _load(self) -> None:
@@ -239,7 +239,7 @@ class LiveDagster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of the loopback that nobody listens on."""
+    """Returns ports of the loopback that are free."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -19,11 +19,11 @@ from state_engine.savepoint import key_groups
 
 @dg.asset
 def live() -> None:
-    """Something to load while no job is declared."""
+    """An asset to load while no job is declared."""
 
 
 def hold(point: str) -> None:
-    """Waits at a named place of a run for as long as the test says so: it may want to kill the run just there."""
+    """Waits at a named place of a run for as long as a test wants, for instance to kill the run there."""
     wanted, held = (Path(os.environ[FOLDER]) / name for name in (HOLD, HELD))
     while wanted.exists() and wanted.read_text() == point:
         held.write_text(point)
@@ -31,11 +31,11 @@ def hold(point: str) -> None:
 
 
 def held_seal(*arguments: Any) -> Any:
-    """Seals an epoch in which key groups are restored; may be held in front of it, and behind."""
+    """Seals an epoch in which key groups are restored; a test may hold the run before and after the seal."""
     kind = arguments[1].kind
     hold(f"before {kind}")
     verdict = sealed(*arguments)
-    hold(f"behind {kind}")
+    hold(f"after {kind}")
     return verdict
 
 

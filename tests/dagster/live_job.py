@@ -1,7 +1,7 @@
-"""A job for the runner whose input a test feeds: states of several shapes, and timers that wait for ever.
+"""A job for the runner with input that a test feeds: states of several shapes, and timers that never fire.
 
-Any name is a job of its own: the entry point of job `north` is `live_job:build_north`. Input and output lie beside the
-root, by the name of the job. What a plain loop says of the same input is `truth`.
+Any name is a job of its own: the entry point of job `north` is `live_job:build_north`. Input and output are beside the
+root, by the name of the job. `truth` computes the results for the same input in a plain loop.
 """
 
 import random
@@ -25,7 +25,7 @@ TOTALS = "n bigint, sub string, total bigint"
 RECENT = 3
 MAX_PARALLELISM = 64
 FAR_MS = 32_503_680_000_000
-"""The year 3000: the timer of a key waits behind it, by the number of the key's last record."""
+"""The year 3000: the timer of a key is later than this by the number of the key's last record."""
 
 
 class Row(NamedTuple):
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 def random_rows(count: int, first: int = 0, keys: int = 200) -> list[Row]:
-    """Returns records that go on behind `first` others."""
+    """Returns records with numbers that follow `first` others."""
     rng = random.Random(first)
     return [
         Row(number, f"k{rng.randrange(keys)}", f"s{rng.randrange(5)}", rng.randrange(100))
@@ -80,7 +80,7 @@ class Tally(KeyedProcessFunction):
 
 
 class Totals(KeyedProcessFunction):
-    """Behind `Tally`: a running sum per `sub`."""
+    """Downstream of `Tally`: a running sum per `sub`."""
 
     def open(self, runtime_context: Any) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
@@ -123,7 +123,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def truth(rows: Iterable[Row]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Returns what the tables `tally` and `totals` must hold, in the order of `n`, as a plain loop says."""
+    """Returns what the tables `tally` and `totals` must hold, in the order of `n`, as a plain loop computes them."""
     times: dict[str, int] = {}
     recent: dict[str, list[int]] = {}
     by_sub: dict[tuple[str, str], int] = {}

@@ -39,12 +39,12 @@ def backfill(live_dagster, stream, ranges, savepoint="nightly", *, succeeds=True
 
 
 def restore_three_of_sixteen(live_dagster, stream, *, running):
-    """Takes a savepoint, feeds the stream, restores three ranges to it by a backfill, and feeds it once more.
+    """Takes a savepoint, feeds the stream, restores three ranges to it by a backfill, and feeds the stream once more.
 
-    Asserts that exactly the chosen key groups went back, timers included, and that the stream goes on from there.
+    Asserts that exactly the chosen key groups were restored, timers included, and that the stream goes on from there.
 
     Args:
-        live_dagster: Where the stream is declared.
+        live_dagster: The Dagster in which the stream is declared.
         stream: A stream that runs and has read its input.
         running: Whether it runs during the backfill.
     """
@@ -58,7 +58,7 @@ def restore_three_of_sixteen(live_dagster, stream, *, running):
     assert any(not is_chosen(key) for _, _, key in since)
 
     done = backfill(live_dagster, stream, CHOSEN)
-    assert len(done["runs"]) == 2, "Dagster gives each run of ranges that follow each other a run of its own"
+    assert len(done["runs"]) == 2, "Dagster makes one run for each group of consecutive ranges"
     after = stream.place
     changed = stream.changed_keys(before, after)
     assert changed == {one for one in since if is_chosen(one[2])}

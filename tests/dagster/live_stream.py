@@ -26,7 +26,7 @@ from state_engine.log.records import Manifest
 
 
 def announce(folder: Path, *jobs: str) -> None:
-    """Writes the metadata of a distribution whose entry points are these jobs; `folder` goes onto the Python path."""
+    """Writes the metadata of a distribution with these jobs as entry points; `folder` goes onto the Python path."""
     information = folder / "live_jobs-1.dist-info"
     information.mkdir(exist_ok=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: live-jobs\nVersion: 1\n")
@@ -37,11 +37,11 @@ def announce(folder: Path, *jobs: str) -> None:
 class LiveStream:
     """One job; use as a context manager, which ends its process.
 
-    `start` runs it as a child of the test. It may as well be started by whoever is under test: everything else here
-    asks the files.
+    `start` runs it as a child of the test. The code under test may start it as well: everything else here
+    reads the files.
 
     Args:
-        root: Of the states; input and output lie beside it.
+        root: Root of the states; input and output are beside it.
         job: Its name, announced as an entry point.
     """
 
@@ -79,7 +79,7 @@ class LiveStream:
         crash_at: str | None = None,
         **options: str,
     ) -> "LiveStream":
-        """Starts it and waits until it runs; its first start needs input."""
+        """Starts the job and waits until it runs; its first start needs input."""
         command = runner_command(
             self.job,
             self.root,
@@ -103,7 +103,7 @@ class LiveStream:
                 self._failure = event
 
     def stop(self) -> None:
-        """Stops it between two epochs, and waits."""
+        """Stops the job between two epochs, and waits for its end."""
         assert self._process is not None
         self._process.request_stop()
         code = self._process.wait()
@@ -111,7 +111,7 @@ class LiveStream:
         assert code == 0, self.log()
 
     def wait_for_end(self, timeout_s: float = 300) -> int:
-        """Waits until its process is gone by itself; returns the exit code."""
+        """Waits until its process ends by itself; returns the exit code."""
         assert self._process is not None
         code = self._process.wait(timeout_s)
         self._join()
@@ -124,7 +124,7 @@ class LiveStream:
             self._join()
 
     def _kill_detached(self) -> None:
-        """Kills the process that somebody else has started for this job, and its JVM; nobody starts it again."""
+        """Kills a process of this job that the test did not start, and its JVM; no supervisor restarts it."""
         endpoint = read_endpoint(self.root, self.job)
         if endpoint is None or endpoint.pid != os.getpid():
             with contextlib.suppress(JobNotRunningError):
@@ -137,11 +137,11 @@ class LiveStream:
 
     @property
     def runs(self) -> bool:
-        """Whether the process that `start` started is there."""
+        """Whether the process that `start` started still runs."""
         return self._process is not None and self._failure is None
 
     def feed(self, files: int = 1, rows: int = 60) -> "LiveStream":
-        """Adds so many files of so many records to its input; each becomes an epoch."""
+        """Adds `files` files of `rows` records to its input; each becomes an epoch."""
         for _ in range(files):
             new = random_rows(rows, first=len(self.rows))
             self._write(new)
@@ -158,18 +158,18 @@ class LiveStream:
         draft.rename(path)
 
     def wait_until_read(self, timeout_s: float = 300) -> "LiveStream":
-        """Waits until all that was fed has gone through to the last table."""
+        """Waits until all input has reached the last table."""
         self.wait_for(lambda: len(self.totals()) == len(self.rows), f"{len(self.rows)} rows", timeout_s)
         return self
 
     def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 300) -> Any:
-        """Waits until `condition()` is true, and returns what it gave."""
+        """Waits until `condition()` is true, and returns its result."""
         until = time.monotonic() + timeout_s
-        while not (found := condition()):
+        while not (result := condition()):
             assert self._failure is None, self._failure
             assert time.monotonic() < until, f"waited for {what} of {self.job}\n{self.log()}"
             time.sleep(0.05)
-        return found
+        return result
 
     def tally(self) -> list[tuple[Any, ...]]:
         """Returns the rows of the first operator's table, in order."""
@@ -200,7 +200,7 @@ class LiveStream:
 
     @property
     def place(self) -> str:
-        """The newest sealed epoch, as `diff_states` and restores take it."""
+        """The newest sealed epoch, in the form that `diff_states` and restores take."""
         return f"epoch:{self.newest.generation}/{self.newest.epoch}"
 
     @property
@@ -210,7 +210,7 @@ class LiveStream:
         return (row.checkpoint_id or 0) if row is not None else 0
 
     def differences(self, before: str, after: str) -> list[StateDiff]:
-        """Returns what differs between the states at two epochs, each entry told."""
+        """Returns the differences between the states at two epochs, with every entry."""
         return list(diff_states(self.root, self.job, before, after, examples=1_000_000))
 
     def changed_keys(self, before: str, after: str) -> set[tuple[str, str, str]]:

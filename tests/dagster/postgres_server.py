@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own, on a free port of the loopback, from the programs that Debian's package brings."""
+"""Runs a PostgreSQL server on a free port of the loopback, with the programs of Debian's package."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ USER, PASSWORD, DATABASE = "dagster", "an umbrella", "postgres"
 
 
 def postgres_programs() -> Path | None:
-    """Returns the folder with the server's programs: Debian's newest, or one of the PATH; None if none has all."""
+    """Returns the folder with the server's programs: Debian's newest, or one of the PATH; None if no folder has all."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))
     folders = [*map(Path, os.get_exec_path()), *debian]
     wanted = ("initdb", "postgres", "pg_isready")
@@ -25,7 +25,7 @@ def postgres_programs() -> Path | None:
 
 @contextlib.contextmanager
 def postgres_server(programs: Path) -> Iterator[dict[str, str]]:
-    """Runs a server over an empty database; gives the variables that `deploy/postgres/dagster.yaml` asks for."""
+    """Runs a server with an empty database; yields the variables that `deploy/postgres/dagster.yaml` uses."""
     (port,) = free_ports(1)
     owner = "postgres" if os.geteuid() == 0 else None  # the server refuses to be run by root
     with tempfile.TemporaryDirectory(prefix="lakestate-postgres-") as name:
@@ -51,7 +51,7 @@ def postgres_server(programs: Path) -> Iterator[dict[str, str]]:
                 "DAGSTER_PG_PASSWORD": PASSWORD,
             }
         finally:
-            server.send_signal(signal.SIGINT)  # ends sessions, too
+            server.send_signal(signal.SIGINT)  # also ends sessions
             server.wait(60)
 
 

@@ -1,4 +1,4 @@
-"""The checks of a checkpoint: written by the sensor when they are news, and executed from their page."""
+"""The checks of a checkpoint: written by the sensor when their results are new, and executed from their page."""
 
 from datetime import timedelta
 
@@ -36,16 +36,16 @@ def put_keys(stream, keys, checkpoint_id):
 
 def latest(instance):
     keys = [dg.AssetCheckKey(KEY, name) for name in CHECKS]
-    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    return {key.name: record.event.asset_check_evaluation.passed for key, record in found.items()}
+    evaluations = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    return {key.name: record.event.asset_check_evaluation.passed for key, record in evaluations.items()}
 
 
 def test_a_new_stream_passes_all(stream, instance):
     stream.checkpoints(1, 1)
-    found = tick(stream, instance, CheckLimits())
-    assert {name: event.passed for name, event in found.items()} == dict.fromkeys(CHECKS, True)
+    evaluations = tick(stream, instance, CheckLimits())
+    assert {name: event.passed for name, event in evaluations.items()} == dict.fromkeys(CHECKS, True)
     assert latest(instance) == dict.fromkeys(CHECKS, True)
-    assert found[AGE].metadata["checkpoint_id"].value == 1
+    assert evaluations[AGE].metadata["checkpoint_id"].value == 1
 
 
 def test_a_state_that_grew_is_named(stream, instance):
@@ -110,8 +110,8 @@ def test_a_person_executes_the_checks(stream, instance):
     defs = dg.Definitions(asset_checks=[checks], resources={"state_store": stream.state_store})
     job = defs.resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(instance=instance)
-    found = result.get_asset_check_evaluations()
-    assert {one.check_name: one.passed for one in found} == dict.fromkeys(CHECKS, True)
+    evaluations = result.get_asset_check_evaluations()
+    assert {one.check_name: one.passed for one in evaluations} == dict.fromkeys(CHECKS, True)
 
 
 def test_a_job_that_never_ran_passes_what_a_person_executes(stream, instance):
@@ -119,9 +119,9 @@ def test_a_job_that_never_ran_passes_what_a_person_executes(stream, instance):
     job = defs.resolve_job_def("__ASSET_JOB")
     keys = [dg.AssetCheckKey(KEY, name) for name in CHECKS]
     subset = job.get_subset(asset_check_selection=set(keys), asset_selection=set())
-    found = subset.execute_in_process(instance=instance, resources={"state_store": stream.state_store})
-    assert {one.check_name: one.passed for one in found.get_asset_check_evaluations()} == dict.fromkeys(CHECKS, True)
-    said = [one.description for one in found.get_asset_check_evaluations() if one.check_name == AGE]
+    executed = subset.execute_in_process(instance=instance, resources={"state_store": stream.state_store})
+    assert {one.check_name: one.passed for one in executed.get_asset_check_evaluations()} == dict.fromkeys(CHECKS, True)
+    said = [one.description for one in executed.get_asset_check_evaluations() if one.check_name == AGE]
     assert said == ["No checkpoint has completed yet."]
 
 

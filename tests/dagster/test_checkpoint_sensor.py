@@ -1,4 +1,4 @@
-"""The reporter: once, without doubles, without loss, and it says what it skipped."""
+"""The sensor reports each checkpoint once, without doubles or loss, and reports what it skipped."""
 
 import time
 
@@ -16,7 +16,7 @@ LEGS = state_key("flights", "aircraft/legs")
 def tick(stream, instance, cursor=None, *, dies_after=None):
     """Evaluates the sensor as the daemon does, which writes the events before the cursor; returns the cursor.
 
-    With `dies_after` only so many of the events are written, and no cursor.
+    With `dies_after` only this number of events is written, and no cursor.
     """
     sensor = build_checkpoint_sensor("flights")
     context = dg.build_sensor_context(instance, cursor=cursor, resources={"state_store": stream.state_store})
@@ -91,7 +91,7 @@ def test_a_tick_that_dies_before_its_cursor_doubles_nothing(stream, instance):
 
 @pytest.mark.parametrize("dies_after", range(6))
 @pytest.mark.parametrize("more", [0, 2])
-def test_wherever_a_tick_dies_each_asset_is_told_of_each_checkpoint_once(stream, instance, dies_after, more):
+def test_wherever_a_tick_dies_each_checkpoint_is_reported_to_each_asset_once(stream, instance, dies_after, more):
     stream.checkpoints(1, 1)
     cursor = tick(stream, instance)
     stream.checkpoints(2, 3)
@@ -108,7 +108,7 @@ def test_wherever_a_tick_dies_each_asset_is_told_of_each_checkpoint_once(stream,
         assert sum(skipped + 1 for _, skipped in events) == 3 + more, "those without an event are counted"
 
 
-def test_the_checkpoint_is_told_of_last(stream, instance):
+def test_the_checkpoint_is_reported_last(stream, instance):
     stream.checkpoints(1, 1)
     context = dg.build_sensor_context(instance, resources={"state_store": stream.state_store})
     events = build_checkpoint_sensor("flights")(context).asset_events

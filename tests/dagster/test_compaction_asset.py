@@ -1,4 +1,4 @@
-"""Compaction by a run: a stopped job is folded by the run, and what nothing names goes."""
+"""Compaction by a run: the run folds a stopped job, and files that nothing names are deleted."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from state_engine.inspect import read_state
 
 
 def compact(stream, instance, **config):
-    """Runs compaction; returns what it recorded."""
+    """Runs compaction; returns the recorded metadata."""
     result = dg.materialize(
         [build_compaction_asset("flights", grace_ms=0)],
         instance=instance,
@@ -31,7 +31,7 @@ def tree(stream):
 
 @pytest.fixture
 def layers(stream):
-    """A job with three layers, an epoch behind them, and a file that nothing names."""
+    """A job with three layers, an epoch after them, and a file that nothing names."""
     stream.checkpoints(1, 3)
     stream.epoch()
     storage = stream.log.storage

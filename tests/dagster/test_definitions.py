@@ -1,4 +1,4 @@
-"""What a code location holds, and that loading it starts no JVM."""
+"""What a code location contains, and that loading it starts no JVM."""
 
 import os
 import shutil

@@ -30,7 +30,7 @@ def observations(client, job):
 
 def members(group):
     """Returns the processes of a group that have not ended."""
-    found = []
+    processes = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
@@ -38,8 +38,8 @@ def members(group):
             except OSError:
                 continue
             if int(pgrp) == group and state != "Z":
-                found.append(int(process.name))
-    return found
+                processes.append(int(process.name))
+    return processes
 
 
 def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_epoch(live_dagster, new_live_stream):
@@ -63,7 +63,7 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     stream.wait_for(lambda: not members(killed.pid), "the end of its JVM")
     client.wait_for(lambda: client.freshness(asset) == "DEGRADED", "an overdue checkpoint", PATIENCE_S)
     assert control.status(job).condition is Condition.FAILED
-    assert stream.newest == sealed, "nobody has started it, since the sensor is off"
+    assert stream.newest == sealed, "it was not restarted, since the sensor is off"
 
     client.start_sensor(sensor)
     stream.wait_until_read(PATIENCE_S)
@@ -74,11 +74,11 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     assert (stream.tally(), stream.totals()) == truth(stream.rows)
     [told] = observations(client, job)
     assert (told["health"], told["restarts"], told["pid"]) == ("restarted", 1, restarted.pid)
-    assert "as one that was killed" in told["cause"]
+    assert "as if it was killed" in told["cause"]
     client.wait_for(lambda: client.freshness(asset) == "HEALTHY", "a fresh checkpoint again", PATIENCE_S)
 
     live_dagster.kill("daemon")
-    live_dagster.kill("code-server")  # that has started the driver
+    live_dagster.kill("code-server")  # which has started the driver
     stream.feed(2).wait_until_read(PATIENCE_S)
     assert control.status(job).pid == restarted.pid
     live_dagster.restart("code-server")
@@ -93,7 +93,7 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     assert (stream.tally(), stream.totals()) == truth(stream.rows)
 
 
-def test_a_job_that_fails_at_each_start_is_given_up_and_that_is_told(live_dagster, new_live_stream):
+def test_a_job_that_fails_at_each_start_is_given_up_and_that_is_reported(live_dagster, new_live_stream):
     restart = FixedDelay(attempts=1, delay=timedelta(milliseconds=100))
     stream = new_live_stream(policies=StreamPolicies(report_every=SECOND, watch_every=SECOND, restart=restart))
     client, control, job = live_dagster.client, JobControlResource(root=stream.root), stream.job
@@ -105,7 +105,7 @@ def test_a_job_that_fails_at_each_start_is_given_up_and_that_is_told(live_dagste
         return [tick for tick in client.ticks(sensor) if tick["status"] == "FAILURE"]
 
     client.wait_for(failed_ticks, "the strategy to come to its end", PATIENCE_S)
-    client.wait_for(lambda: "is not restarted" in str(client.ticks(sensor)[0]["skipReason"]), "a look behind it")
+    client.wait_for(lambda: "is not restarted" in str(client.ticks(sensor)[0]["skipReason"]), "a later look")
     [failed] = failed_ticks()
     [why] = [cause["message"] for cause in failed["error"]["causes"]]
     assert "2 failures; fixed-delay allows 1 restarts." in why

@@ -1,4 +1,4 @@
-"""Savepoints that were taken elsewhere become partitions: once, under a key that stands for nothing else."""
+"""Savepoints that were taken elsewhere become partitions: once, under a key that means nothing else."""
 
 import dagster as dg
 import pytest
@@ -13,14 +13,14 @@ KEY = savepoint_key("flights")
 
 
 class Sensor:
-    """The sensor and the runs that it asks for; like the daemon it launches a run key once."""
+    """The sensor and the runs that it requests; like the daemon it launches a run key once."""
 
     def __init__(self, stream, instance):
         self.stream, self.instance = stream, instance
         self.cursor, self.launched = None, set()
 
     def tick(self, **fields):
-        """Evaluates a tick, executes what it asks for, and returns the partitions, or why it asks for nothing."""
+        """Evaluates a tick, executes the requested runs, and returns the partitions, or why it requests none."""
         policy = SavepointPolicy(**fields)
         context = dg.build_sensor_context(
             self.instance, cursor=self.cursor, resources={"state_store": self.stream.state_store}
@@ -67,36 +67,36 @@ def root(stream):
 
 
 def test_without_savepoints_there_is_nothing_to_do(sensor):
-    assert sensor.tick() == "All savepoints are partitions, or a run was asked for."
+    assert sensor.tick() == "Each savepoint is a partition, or a run for it was requested."
     assert "there are 0" in sensor.tick()
 
 
 def test_a_savepoint_of_the_engine_becomes_a_partition(sensor, root):
-    taken = trigger_savepoint(root, "flights", label="by hand", note="why")
-    assert sensor.tick() == [taken.savepoint_id]
-    assert sensor.partitions == {taken.savepoint_id}
-    assert sensor.recorded == [(taken.savepoint_id, taken.savepoint_id)]
+    savepoint = trigger_savepoint(root, "flights", label="by hand", note="why")
+    assert sensor.tick() == [savepoint.savepoint_id]
+    assert sensor.partitions == {savepoint.savepoint_id}
+    assert sensor.recorded == [(savepoint.savepoint_id, savepoint.savepoint_id)]
     sensor.tick()
     assert "there are 1" in sensor.tick()
     assert len(list_savepoints(root, "flights")) == 1
 
 
 def test_a_label_that_is_there_twice_is_two_partitions(sensor, root):
-    taken = {trigger_savepoint(root, "flights", label="same").savepoint_id for _ in range(2)}
+    savepoint = {trigger_savepoint(root, "flights", label="same").savepoint_id for _ in range(2)}
     sensor.tick()
-    assert sensor.partitions == taken
+    assert sensor.partitions == savepoint
 
 
 def test_what_a_run_recorded_is_left_alone(sensor):
     sensor.instance.add_dynamic_partitions("flights_savepoints", ["a"])
     assert sensor.materialize("a").success
-    assert sensor.tick() == "All savepoints are partitions, or a run was asked for."
+    assert sensor.tick() == "Each savepoint is a partition, or a run for it was requested."
     assert len(sensor.recorded) == 1
 
 
 def test_what_a_run_is_about_to_record_is_left_to_it(sensor, stream, instance, root):
     instance.add_dynamic_partitions("flights_savepoints", ["a"])
-    taken = trigger_savepoint(root, "flights", label="a", trigger="dagster")
+    savepoint = trigger_savepoint(root, "flights", label="a", trigger="dagster")
     run = create_run_for_test(
         instance, tags={"dagster/partition": "a"}, status=dg.DagsterRunStatus.STARTED, asset_selection={KEY}
     )
@@ -104,41 +104,41 @@ def test_what_a_run_is_about_to_record_is_left_to_it(sensor, stream, instance, r
     assert sensor.recorded == []
     instance.report_run_failed(run)
     assert sensor.tick() == ["a"], "that run died"
-    assert sensor.recorded == [("a", taken.savepoint_id)]
+    assert sensor.recorded == [("a", savepoint.savepoint_id)]
 
 
 def test_one_that_a_run_of_another_asset_took_keeps_its_label(sensor, root):
-    taken = trigger_savepoint(root, "flights", label="before_rescale-1", trigger="policy:before_rescale")
+    savepoint = trigger_savepoint(root, "flights", label="before_rescale-1", trigger="policy:before_rescale")
     assert sensor.tick() == ["before_rescale-1"]
-    assert sensor.recorded == [("before_rescale-1", taken.savepoint_id)]
+    assert sensor.recorded == [("before_rescale-1", savepoint.savepoint_id)]
 
 
-def test_a_damaged_one_is_asked_for_once_and_may_be_tried_again(sensor, root, stream):
-    taken = trigger_savepoint(root, "flights")
-    path = taken.handles[0][0]
+def test_a_damaged_one_is_requested_once_and_may_be_tried_again(sensor, root, stream):
+    savepoint = trigger_savepoint(root, "flights")
+    path = savepoint.handles[0][0]
     data = stream.log.storage.get(path)
     stream.log.storage.delete(path)
-    assert sensor.tick() == [taken.savepoint_id]
+    assert sensor.tick() == [savepoint.savepoint_id]
     assert sensor.recorded == []
     assert isinstance(sensor.tick(), str)
     assert "there are 1" in sensor.tick()
     stream.log.storage.put_exclusive(path, data)
-    assert sensor.materialize(taken.savepoint_id).success
-    assert sensor.recorded == [(taken.savepoint_id, taken.savepoint_id)]
+    assert sensor.materialize(savepoint.savepoint_id).success
+    assert sensor.recorded == [(savepoint.savepoint_id, savepoint.savepoint_id)]
 
 
 def test_many_are_recorded_bit_by_bit(sensor, root):
-    taken = {trigger_savepoint(root, "flights").savepoint_id for _ in range(AT_ONCE + 2)}
+    savepoint = {trigger_savepoint(root, "flights").savepoint_id for _ in range(AT_ONCE + 2)}
     assert len(sensor.tick()) == AT_ONCE
     assert len(sensor.tick()) == 2
-    assert sensor.partitions == taken
+    assert sensor.partitions == savepoint
 
 
-def test_more_than_there_may_be_are_left_and_told_of(sensor, root):
+def test_more_than_the_limit_are_left_out_and_reported(sensor, root):
     for _ in range(3):
         trigger_savepoint(root, "flights")
     assert len(sensor.tick(max_partitions=2)) == 2
-    assert "1 savepoints are no partitions" in sensor.tick(max_partitions=2)
+    assert "1 savepoints are not partitions" in sensor.tick(max_partitions=2)
     assert len(sensor.tick(max_partitions=3)) == 1
 
 
@@ -150,19 +150,19 @@ def test_a_lost_cursor_doubles_nothing(sensor, root):
     assert len(sensor.recorded) == 1
 
 
-def test_a_key_that_somebody_deleted_comes_back_while_the_savepoint_is_there(sensor, root):
-    taken = trigger_savepoint(root, "flights")
+def test_a_deleted_key_comes_back_while_the_savepoint_exists(sensor, root):
+    savepoint = trigger_savepoint(root, "flights")
     sensor.tick()
     sensor.tick()
-    sensor.instance.delete_dynamic_partition("flights_savepoints", taken.savepoint_id)
+    sensor.instance.delete_dynamic_partition("flights_savepoints", savepoint.savepoint_id)
     trigger_savepoint(root, "flights")
     sensor.tick()
-    assert taken.savepoint_id in sensor.partitions
-    assert len([one for one in sensor.recorded if one[0] == taken.savepoint_id]) == 1
+    assert savepoint.savepoint_id in sensor.partitions
+    assert len([one for one in sensor.recorded if one[0] == savepoint.savepoint_id]) == 1
 
 
 def test_one_that_is_gone_again_is_no_partition(sensor, root):
-    taken = trigger_savepoint(root, "flights")
-    dispose_savepoint(root, "flights", taken.savepoint_id)
+    savepoint = trigger_savepoint(root, "flights")
+    dispose_savepoint(root, "flights", savepoint.savepoint_id)
     assert isinstance(sensor.tick(), str)
     assert sensor.partitions == set()

@@ -1,6 +1,6 @@
 """One live Dagster and one stream that runs: savepoints of it, and a restore into it.
 
-`make test` does the same by clicks, in `tests/browser/test_pages.py`, to a stream that was stopped.
+`make test` does the same by clicks, in `tests/browser/test_pages.py`, with a stopped stream.
 """
 
 import pytest
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark
 
 @pytest.fixture(scope="module")
 def running(new_shared_stream):
-    """A stream that runs while the tests of this file take savepoints of it and restore it."""
+    """A running stream; the tests of this file take savepoints of it and restore it."""
     return new_shared_stream(policies=policies()).feed(3).start().wait_until_read()
 
 
@@ -52,7 +52,7 @@ def test_a_backfill_restores_three_of_sixteen_ranges_of_a_stream_that_runs(live_
     restore_three_of_sixteen(live_dagster, running, running=True)
 
 
-def test_a_stream_is_fed_reported_and_stands_in_a_savepoint(live_dagster, new_live_stream):
+def test_a_stream_is_fed_and_reported_and_is_in_a_savepoint(live_dagster, new_live_stream):
     stream = new_live_stream()
     client = live_dagster.client
     assert {f"{stream.job}/checkpoint", f"{stream.job}/savepoint"} <= client.assets()
@@ -90,7 +90,7 @@ def test_daemon_and_code_server_come_back_from_a_kill(live_dagster, new_live_str
     before = reported()
     stream.feed(2).wait_until_read()
     stream.wait_for(lambda: stream.checkpoint > before, "a checkpoint")
-    assert reported() == before, "the stream goes on, and nobody tells"
+    assert reported() == before, "the stream goes on, and nothing reports it"
     live_dagster.restart("code-server")
     live_dagster.restart("daemon")
     client.wait_for(lambda: reported() >= stream.checkpoint, "the checkpoint sensor")

@@ -1,4 +1,4 @@
-"""Backfills that restore, through a real daemon, of streams that really run: only what was chosen changes."""
+"""Backfills that restore running streams, through a real daemon: only what was chosen changes."""
 
 import time
 
@@ -40,7 +40,7 @@ def test_a_full_restore_with_rewind_ends_with_the_results_of_a_batch(live_dagste
     if not running:
         assert stream.newest.generation == 2
         assert not stream.changed_keys(at_savepoint, stream.place)
-        assert len(stream.tally()) == 180, "the Delta sinks were taken back"
+        assert len(stream.tally()) == 180, "the Delta sinks were rewound"
         start_driver(root, stream.job, StartRequest())
     stream.feed(1).wait_until_read()
     assert stream.newest.generation == 2
@@ -63,7 +63,7 @@ def damage(stream, savepoint_id):
 def test_what_cannot_be_restored_is_refused_and_changes_nothing(live_dagster, new_live_stream):
     stream, other, client = new_live_stream("refused"), new_live_stream("other"), live_dagster.client
     other.feed(1).start(available_now=True)
-    # Nothing inlined, so that there is a file to damage whether a checkpoint is published by then or not.
+    # Nothing is inlined, so that there is a file to damage whether or not a checkpoint is published by then.
     stream.feed(1).start(available_now=True, data_inline_threshold="0")
     assert (stream.wait_for_end(), other.wait_for_end()) == (0, 0)
     taken, _ = take_savepoint(live_dagster, stream, "first")
@@ -109,7 +109,7 @@ def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stre
     assert client.materializations(asset) == []
 
 
-@pytest.mark.parametrize(("point", "is_whole"), [("before restore", False), ("behind restore", True)])
+@pytest.mark.parametrize(("point", "is_whole"), [("before restore", False), ("after restore", True)])
 def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     live_dagster, new_live_stream, point, is_whole
 ):

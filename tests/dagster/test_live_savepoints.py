@@ -1,4 +1,4 @@
-"""Savepoints and retention in a live Dagster: whoever wants one, it ends as a partition with its checks passed."""
+"""Savepoints and retention in a live Dagster: every savepoint becomes a partition with its checks passed."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -130,7 +130,7 @@ def test_retention_removes_what_the_policy_says_and_says_how_much(live_dagster, 
 
 
 def sizes(stream):
-    """Returns the length of every file of the job, but those of its process."""
+    """Returns the length of every file of the job, except those of its process."""
     folder = Path(stream.root) / stream.job
     files = [path for path in folder.rglob("*") if path.is_file() and "_control" not in path.parts]
     return {str(path.relative_to(folder)): os.path.getsize(path) for path in files}

@@ -35,7 +35,7 @@ def programs():
 
 @pytest.fixture
 def postgres(programs):
-    """The variables that lead to an empty database."""
+    """The variables of an empty database."""
     with postgres_server(programs) as variables:
         yield variables
 
@@ -47,12 +47,12 @@ def counts(postgres):
         user=postgres["DAGSTER_PG_USERNAME"], password=postgres["DAGSTER_PG_PASSWORD"],
     )  # fmt: skip
     with connection, connection.cursor() as cursor:
-        found = {}
+        numbers = {}
         for table in ("runs", "event_logs", "job_ticks"):
             cursor.execute(f"SELECT count(*) FROM {table}")
-            ((found[table],),) = cursor.fetchall()
+            ((numbers[table],),) = cursor.fetchall()
     connection.close()
-    return found
+    return numbers
 
 
 @pytest.mark.long
@@ -82,9 +82,9 @@ def test_runs_and_events_of_an_instance_are_kept_there(postgres, tmp_path, new_s
         assets = [build_savepoint_asset("flights")]
         assert dg.materialize(assets, instance=instance, partition_key="nightly", resources=stream.resources).success
         assert instance.get_latest_materialization_event(dg.AssetKey(["flights", "checkpoint"])) is not None
-    found = counts(postgres)
-    assert found["runs"] == 1
-    assert found["event_logs"] > 10
+    numbers = counts(postgres)
+    assert numbers["runs"] == 1
+    assert numbers["event_logs"] > 10
     assert not list(tmp_path.rglob("*.db")), "nothing of it is in files"
 
 
@@ -109,8 +109,8 @@ def test_checkpoints_savepoint_and_restore_are_kept_there(postgres, tmp_path, mo
             assert stream.newest.epoch > at_savepoint
             events = client.materializations(f"{job}/restored_state")
             assert {event["partition"] for event in events} == set(partitions)
-        found = counts(postgres)
-        assert found["runs"] == 2
-        assert found["event_logs"] > 20
-        assert found["job_ticks"] > 0
+        numbers = counts(postgres)
+        assert numbers["runs"] == 2
+        assert numbers["event_logs"] > 20
+        assert numbers["job_ticks"] > 0
     assert not list(tmp_path.rglob("*.db")), "nothing of it is in files"

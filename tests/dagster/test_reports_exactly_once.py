@@ -7,7 +7,7 @@ import pytest
 from lakestate.resources import StateStoreResource
 
 KILLER = '''
-"""Kills the daemon behind a materialisation that it has written."""
+"""Kills the daemon after a materialisation that it has written."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ if "KILL_BEHIND_EVENT" in os.environ:
 
     DagsterInstance.report_runless_asset_event = report_and_die
 '''
-LAST_OF_A_TICK = 2  # behind the state comes the checkpoint
+LAST_OF_A_TICK = 2  # the checkpoint comes after the state
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -68,11 +68,11 @@ def test_a_daemon_killed_inside_a_tick(dagster, written):
     written.checkpoints(1, 1)
     client.wait_for(lambda: reported(dagster, "checkpoint"), "the first checkpoint")
     newest = 1
-    for behind in (1, LAST_OF_A_TICK, 1):
+    for events in (1, LAST_OF_A_TICK, 1):
         dagster.kill("daemon")
         written.checkpoints(newest + 1, newest + 2)
         newest += 2
-        dagster.environment["KILL_BEHIND_EVENT"] = str(behind)
+        dagster.environment["KILL_BEHIND_EVENT"] = str(events)
         dagster.start("daemon")
         killed = dagster._processes.pop("daemon")
         assert killed.wait(120) == -signal.SIGKILL, dagster.logs()
@@ -83,7 +83,7 @@ def test_a_daemon_killed_inside_a_tick(dagster, written):
         assert_each_was_told_once(dagster, newest)
 
 
-def test_a_dagster_that_was_away_tells_of_the_newest_and_counts_the_others(dagster, written):
+def test_a_dagster_that_was_away_reports_the_newest_and_counts_the_others(dagster, written):
     client = dagster.client
     written.checkpoints(1, 1)
     client.wait_for(lambda: reported(dagster, "checkpoint"), "the first checkpoint")

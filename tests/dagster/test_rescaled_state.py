@@ -1,4 +1,4 @@
-"""Runs that rescale a stopped job, what they refuse, and the sensor that asks for them."""
+"""Runs that rescale a stopped job, what they refuse, and the sensor that requests them."""
 
 import dagster as dg
 import pytest
@@ -61,8 +61,8 @@ def test_a_savepoint_before_it(stream, instance, policy, config, count):
     ({"parallelism": 2, "operators": {"aircraft": 3}}, "Both `parallelism` and `operators`"),
     ({"operators": {"airplane": 3}}, "no operator 'airplane'"),
     ({"operators": {"aircraft": 3}}, "is stopped; single operators"),
-    ({"parallelism": 14}, "14 is no parallelism of operator 'aircraft', whose state is cut into 13 key groups"),
-    ({"parallelism": 0}, "0 is no parallelism"),
+    ({"parallelism": 14}, "14 is not a possible parallelism of operator 'aircraft': its state has 13 key groups"),
+    ({"parallelism": 0}, "0 is not a possible parallelism"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_and_nothing_changes(stream, instance, config, match):
     stream.checkpoints(1, 1)
@@ -83,7 +83,7 @@ def test_a_job_that_never_ran_is_refused(stream, instance):
 
 
 class Running(RestClientResource):
-    """A process that says how long its epochs took."""
+    """A process that reports how long its epochs took."""
 
     seconds: float = 0.0
     incarnation_id: str = "a"
@@ -105,13 +105,13 @@ class Clock:
 
 @pytest.fixture
 def ticks(stream, instance, monkeypatch):
-    """Evaluates the sensor as often as there are shares of busy time; a look every 30 seconds."""
+    """Evaluates the sensor once per share of busy time, every 30 seconds."""
     clock = Clock()
     monkeypatch.setattr(rescale_sensor, "time", clock)
     seconds, cursor = [0.0], [None]
 
     def evaluate(policy, *busy, incarnation="a"):
-        found = []
+        outcomes = []
         for share in busy:
             clock.now += 30
             seconds[0] += 30 * share
@@ -121,8 +121,8 @@ def ticks(stream, instance, monkeypatch):
             )
             result = build_rescale_sensor("flights", policy)(context)
             cursor[0] = result.cursor
-            found.append(result)
-        return found
+            outcomes.append(result)
+        return outcomes
 
     return evaluate
 
@@ -139,8 +139,8 @@ def test_a_stream_that_lags_is_rescaled_once(stream, ticks):
     config = request.run_config["ops"]["flights__rescaled_state"]["config"]
     assert config["parallelism"] == 4
     assert "busy for 100%" in config["reason"]
-    assert [bool(result.run_requests) for result in results].index(True) == 3, "the first look knows no share"
-    assert "said before" in results[-1].skip_reason.skip_message
+    assert [bool(result.run_requests) for result in results].index(True) == 3, "the first look has no share"
+    assert "proposed before" in results[-1].skip_reason.skip_message
 
 
 def test_a_proposal_is_an_observation_and_no_run(stream, ticks):
@@ -161,14 +161,14 @@ def test_another_process_or_parallelism_begins_anew(stream, ticks):
     assert len(memory_of(result.cursor).samples) == 1
 
 
-def test_behind_a_rescale_it_cools_down(stream, instance, ticks):
+def test_after_a_rescale_it_cools_down(stream, instance, ticks):
     stream.checkpoints(1, 1)
     instance.report_runless_asset_event(dg.AssetMaterialization(KEY))
     results = ticks(ACT, *[1.0] * 5)
     assert "cools down" in results[-1].skip_reason.skip_message
 
 
-def test_while_a_run_rescales_it_no_other_one_is_asked_for(stream, instance, ticks):
+def test_while_a_run_rescales_it_no_other_one_is_requested(stream, instance, ticks):
     stream.checkpoints(1, 1)
     run = create_run_for_test(instance, asset_selection=frozenset([KEY]), status=dg.DagsterRunStatus.NOT_STARTED)
     results = ticks(ACT, *[1.0] * 5)

@@ -1,4 +1,4 @@
-"""`RestClientResource` before the process of a real stream, which `JobControlResource` has started."""
+"""`RestClientResource` with the process of a real stream, which `JobControlResource` has started."""
 
 import pytest
 from live_job import MAX_PARALLELISM, truth
@@ -13,7 +13,7 @@ from state_engine.savepoint import SavepointRequest, list_savepoints
 PATIENCE_S = 400
 
 
-def test_a_job_that_nobody_runs(tmp_path):
+def test_a_job_that_does_not_run(tmp_path):
     client = RestClientResource(root=str(tmp_path))
     assert not client.is_running("tide")
     with pytest.raises(JobNotRunningError, match="No process of this machine runs job 'tide'"):
@@ -28,7 +28,7 @@ def test_a_token_is_no_setting():
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
+def test_all_requests_to_a_running_job(tmp_path, monkeypatch):
     announce(tmp_path, "tide")
     (tmp_path / "state").mkdir()
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{__file__.rpartition('/')[0]}", prepend=":")

@@ -1,4 +1,4 @@
-"""Runs that restore a stopped job from its log, and all that they refuse before anything is written."""
+"""Runs that restore a stopped job from its log, and everything that they refuse before anything is written."""
 
 from typing import ClassVar
 
@@ -56,7 +56,7 @@ class Harbour:
         return newest.manifest.generation, newest.manifest.epoch
 
     def differing(self, before):
-        """The ships whose count or timers, and the docks whose load, differ from a former epoch."""
+        """Returns the ships with another count or timers, and the docks with another load, than at a former epoch."""
         now = "epoch:{}/{}".format(*self.head)
         diffs = diff_states(self.root, self.job, before, now, examples=10_000)
         return {(diff.uid, next(iter(one.entry.values()))) for diff in diffs for one in diff.examples}
@@ -87,7 +87,7 @@ def take(harbour, instance, name="nightly"):
 
 
 def restore(harbour, instance, ranges, savepoint="nightly", *, tags=None, partition=None, **config):
-    """Runs as a backfill does: one run with the tags of a range."""
+    """Runs a restore as a backfill does: one run with the tags of a range."""
     first, last = (f"{range_name(index)}|{savepoint}" for index in (min(ranges), max(ranges)))
     given = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
     return dg.materialize(
@@ -197,7 +197,7 @@ def test_the_ranges_are_all_key_groups_whatever_their_number():
 
 
 def refused(harbour, instance, match, *args, **kwargs):
-    """Runs what must be refused: nothing may have changed, and a person is told what to do."""
+    """Runs a restore that must be refused: nothing may have changed, and the error says what to do."""
     head = harbour.head
     with pytest.raises(dg.Failure, match=match) as failed:
         restore(harbour, instance, *args, **kwargs)
@@ -251,9 +251,9 @@ def test_a_savepoint_that_was_never_taken(harbour, instance):
     [
         ({"rewind": True}, [0, 1, 2], "3 of 16 ranges"),
         ({"rewind": True, "operators": ["ships"]}, range(RANGES), "for all operators"),
-        ({"keep_output": True}, [1], "`keep_output` goes with `rewind`"),
-        ({"allow_non_restored_state": True}, [1], "`allow_non_restored_state` goes with"),
-        ({"parallelism": 4}, [1], "`parallelism` goes with"),
+        ({"keep_output": True}, [1], "`keep_output` needs `rewind`"),
+        ({"allow_non_restored_state": True}, [1], "`allow_non_restored_state` needs"),
+        ({"parallelism": 4}, [1], "`parallelism` needs"),
         ({"operators": []}, [1], "an empty list"),
         ({"operators": ["boats"]}, [1], r"UnknownOperatorError: .* no operator 'boats'"),
     ],
@@ -267,23 +267,23 @@ def test_a_config_that_contradicts_itself_or_the_job(harbour, instance, config, 
 def test_a_run_without_partitions(harbour, instance):
     with (
         dg.build_asset_context(instance=instance, resources=resources_of(harbour.root)) as context,
-        pytest.raises(dg.Failure, match="Nothing was chosen"),
+        pytest.raises(dg.Failure, match="No savepoint was chosen"),
     ):
         list(build_restored_state_asset(JOB)(context))
 
 
-# A running job that goes back as a whole ----------------------------------------------------------------------------
+# A running job that is restored as a whole --------------------------------------------------------------------------
 
 
 class Runs(RestClientResource):
-    """Says that the job runs."""
+    """Reports that the job runs."""
 
     def is_running(self, job):
         return True
 
 
 class Drivers(JobControlResource):
-    """Takes down what is asked of drivers; a start from a savepoint restores, unless it is to fail."""
+    """Records the requests to drivers; a start from a savepoint restores, unless it is to fail."""
 
     asked: ClassVar[list[str]] = []  # Dagster hands a copy of the resource to a run
     fails: bool = False
@@ -344,9 +344,9 @@ def test_a_job_that_does_not_start_from_the_savepoint_is_started_from_where_it_s
     assert instance.get_latest_materialization_event(KEY) is None
 
 
-def test_a_running_job_that_nobody_supervises_is_left_alone(harbour, instance):
+def test_a_running_job_without_supervision_is_left_alone(harbour, instance):
     take(harbour, instance)
     drivers = Drivers(root=harbour.root, supervised=False)
-    with pytest.raises(dg.Failure, match="nobody knows how it was started"):
+    with pytest.raises(dg.Failure, match="no record of how it was started"):
         rewind(harbour, instance, drivers)
     assert drivers.asked == []

@@ -1,4 +1,4 @@
-"""Retention by a run: what the policy does not keep goes, what it must not touch stays, and the run says how much."""
+"""Retention by a run: what the policy does not keep goes, what it must not touch stays, the run reports how much."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ LATER = StreamRetention(policy=RetentionPolicy(checkpoints=Keep(last=1), savepoi
 
 
 def retain(stream, instance, retention=AT_ONCE, *, dry_run=False, raises=True):
-    """Runs retention; returns what it recorded."""
+    """Runs retention; returns the recorded metadata."""
     result = dg.materialize(
         [build_retention_asset("flights", retention)],
         instance=instance,
@@ -111,7 +111,7 @@ def test_files_wait_for_the_grace_time_and_partitions_for_their_files(history, i
     assert partitions(instance) == {"mine", "new"}
 
 
-def test_a_savepoint_that_somebody_disposed_of_loses_its_partition(history, instance):
+def test_a_savepoint_that_was_disposed_of_loses_its_partition(history, instance):
     from state_engine.savepoint import dispose_savepoint
 
     (mine,) = [one for one in list_savepoints(history.state_store.root, "flights") if one.label == "mine"]
@@ -135,7 +135,7 @@ def test_no_partition_goes_because_the_root_is_another_one(history, instance, ne
     assert partitions(instance) == known
 
 
-def test_tables_have_at_most_so_many_rows(stream, instance):
+def test_tables_have_a_limited_number_of_rows(stream, instance):
     stream.checkpoints(1, 1)
     for number in range(ROWS + 5):
         trigger_savepoint(stream.state_store.root, "flights", label=str(number), trigger="policy:cron")
@@ -149,9 +149,9 @@ def test_tables_have_at_most_so_many_rows(stream, instance):
 def test_damage_stops_it_by_name_before_anything_goes(history, instance):
     (mine,) = [one for one in list_savepoints(history.state_store.root, "flights") if one.label == "mine"]
     path = f"savepoints/{mine.savepoint_id}/pin.json"
-    found = [name for name in tree(history) if mine.savepoint_id in name]
-    assert found, path
-    (Path(history.state_store.root) / found[0]).write_bytes(b"not a pin")
+    remaining_files = [name for name in tree(history) if mine.savepoint_id in name]
+    assert remaining_files, path
+    (Path(history.state_store.root) / remaining_files[0]).write_bytes(b"not a pin")
     before, known = tree(history), partitions(instance)
     with pytest.raises(dg.Failure, match="Error: ") as failed:
         retain(history, instance)

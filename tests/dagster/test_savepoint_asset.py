@@ -31,7 +31,7 @@ def materialize(stream, instance, name, *, raises=True, policy=None, **config):
 
 
 def warnings_of(instance, result):
-    """Returns what a run warned of."""
+    """Returns the warnings of a run."""
     logged = instance.all_logs(result.run_id)
     return [entry.user_message for entry in logged if entry.level == logging.WARNING]
 
@@ -56,7 +56,7 @@ def test_a_run_takes_a_savepoint_of_a_stopped_job(stream, instance):
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
-def test_a_job_that_only_claimed_since_tells_the_size_it_had(stream, instance, epochs):
+def test_a_job_that_only_claimed_since_has_the_size_it_had(stream, instance, epochs):
     stream.checkpoints(1, 1)
     for _ in range(epochs):
         stream.epoch()
@@ -66,7 +66,7 @@ def test_a_job_that_only_claimed_since_tells_the_size_it_had(stream, instance, e
     assert (metadata["dagster/row_count"], metadata["keys"]) == (20, 20)
 
 
-def test_a_job_that_never_told_its_size_has_none(stream, instance):
+def test_a_job_that_never_reported_its_size_has_none(stream, instance):
     stream.log.epoch(kind="claim")
     metadata = metadata_of(materialize(stream, instance, "a"))
     assert (metadata["dagster/row_count"], metadata["keys"]) == (None, None)
@@ -92,7 +92,7 @@ def test_a_partition_is_one_savepoint_for_ever(stream, instance):
     assert metadata_of(materialize(stream, instance, "b"))["epoch"] > first["epoch"]
 
 
-def test_a_savepoint_of_somebody_else_with_the_same_label_is_not_taken_for_it(stream, instance):
+def test_another_savepoint_with_the_same_label_is_not_taken_for_it(stream, instance):
     stream.checkpoints(1, 1)
     root = stream.state_store.root
     foreign = trigger_savepoint(root, "flights", label="a")
@@ -134,7 +134,7 @@ def test_a_savepoint_needs_a_name(stream, instance):
         build_savepoint_asset("flights")(context, SavepointConfig())
 
 
-def test_a_name_that_no_restore_could_be_asked_for_is_refused_before_anything_is_taken(stream, instance):
+def test_a_name_that_no_restore_could_use_is_refused_before_anything_is_taken(stream, instance):
     stream.checkpoints(1, 1)
     with pytest.raises(dg.Failure, match=r"cannot be called 'a\|b'"):
         materialize(stream, instance, "a|b")
@@ -157,7 +157,7 @@ def test_a_note_a_kind_and_a_directory_are_the_runs_config(stream, instance, tmp
     assert (again["savepoint_id"], again["is_new"], again["kind"]) == (taken.savepoint_id, False, "canonical")
 
 
-def test_the_event_says_how_long_it_took_who_asked_and_on_what_it_stands(stream, instance):
+def test_the_event_has_the_duration_the_requester_and_the_base(stream, instance):
     stream.checkpoints(1, 2)
     metadata = metadata_of(materialize(stream, instance, "a", trigger="policy:cron"))
     row = stream.state_store.open_job("flights").savepoint_row(metadata["savepoint_id"])
@@ -184,18 +184,18 @@ def test_a_person_is_warned_of_a_savepoint_soon_after_another_and_gets_it(stream
     second = materialize(stream, instance, "b", policy=policy)
     assert not warnings_of(instance, first)
     (warning,) = warnings_of(instance, second)
-    assert "3,600 s at most" in warning
-    assert "taken all the same" in warning
+    assert "3,600 s between savepoints" in warning
+    assert "taken nevertheless" in warning
     assert len(list_savepoints(stream.state_store.root, "flights")) == 2
 
 
-def test_there_are_only_so_many_partitions(stream, instance):
+def test_the_number_of_partitions_is_limited(stream, instance):
     stream.checkpoints(1, 1)
     policy = SavepointPolicy(max_partitions=10, spacing=Spacing(at_least=timedelta(0)))
     instance.add_dynamic_partitions("flights_savepoints", [f"old-{number}" for number in range(9)])
     (warning,) = warnings_of(instance, materialize(stream, instance, "tenth", policy=policy))
-    assert "9 is the limit" in warning
-    with pytest.raises(dg.Failure, match="10 is the limit") as failed:
+    assert "the limit is 9" in warning
+    with pytest.raises(dg.Failure, match="the limit is 10") as failed:
         materialize(stream, instance, "eleventh", policy=policy)
     assert "flights/retention" in failed.value.metadata["action"].value
     assert len(list_savepoints(stream.state_store.root, "flights")) == 1
@@ -206,7 +206,7 @@ def test_a_policy_leaves_a_tenth_of_them(stream, instance):
     stream.checkpoints(1, 1)
     policy = SavepointPolicy(max_partitions=10)
     instance.add_dynamic_partitions("flights_savepoints", [f"old-{number}" for number in range(9)])
-    with pytest.raises(dg.Failure, match="9 is the limit"):
+    with pytest.raises(dg.Failure, match="the limit is 9"):
         materialize(stream, instance, "tenth", policy=policy, trigger="policy:cron")
 
 
@@ -240,7 +240,7 @@ def test_its_checks_are_evaluated_in_the_run(stream, instance):
     assert all(passed.values())
 
 
-def test_a_savepoint_whose_bytes_are_others_fails_its_run_by_the_check(stream, instance):
+def test_a_savepoint_with_changed_bytes_fails_its_run_by_the_check(stream, instance):
     stream.checkpoints(1, 1)
     taken = trigger_savepoint(stream.state_store.root, "flights")
     path = next(path for path, _ in taken.handles if path.endswith(".parquet"))

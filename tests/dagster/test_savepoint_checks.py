@@ -1,4 +1,4 @@
-"""What is checked of a savepoint: each kind of damage fails the check that is named for it."""
+"""The checks of a savepoint: each kind of damage fails the check that is named for it."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def failed(stream, savepoint):
 
 @pytest.fixture(autouse=True)
 def unknown_code(monkeypatch):
-    """What these jobs are called means nothing; the code of the registered one has other states."""
+    """Makes the names of these jobs meaningless: the code of the registered job with this name has other states."""
     monkeypatch.setattr(module, "operators_of_code", lambda job, root: lambda manifest: None)
 
 
@@ -51,7 +51,7 @@ def savepoint(request, stream):
 
 
 def files_of(stream, savepoint):
-    """Returns the files of state of a savepoint; of a native one those of its base and the change files."""
+    """Returns the state files of a savepoint; for a native one, those of its base and the change files."""
     root = Path(stream.state_store.root, "flights")
     if savepoint.kind == "native":
         return [root / path for path, _ in savepoint.handles if not path.endswith(".json")]
@@ -80,9 +80,9 @@ def test_other_bytes_fail_the_checksums(stream, savepoint):
     for path in files_of(stream, savepoint):
         data = path.read_bytes()
         write(path, data[:50] + bytes([data[50] ^ 1]) + data[51:])
-        found = failed(stream, savepoint)
-        assert found.keys() == {CHECKSUMS, READABLE}
-        assert path.name in found[CHECKSUMS].description
+        failures = failed(stream, savepoint)
+        assert failures.keys() == {CHECKSUMS, READABLE}
+        assert path.name in failures[CHECKSUMS].description
         write(path, data)
 
 
@@ -118,41 +118,41 @@ def test_a_key_in_a_key_group_that_is_not_its_own_is_found(stream, canonical):
 
 def test_a_row_too_few_is_found(stream, canonical):
     rewritten(stream, canonical, lambda table: table.slice(1))
-    found = failed(stream, canonical)
-    assert READABLE in found
-    assert found.keys() & {ROW_COUNTS, COMPLETE}
+    failures = failed(stream, canonical)
+    assert READABLE in failures
+    assert failures.keys() & {ROW_COUNTS, COMPLETE}
 
 
 def test_a_savepoint_that_the_code_does_not_fit_is_a_warning(stream, savepoint):
     report = ValidationReport("sp-1", "native", (), 3, 20)
     reason = Refusal(error="UnknownOperatorError", message="Operator x is gone.", action="Bring it back.")
-    found = {result.check_name: result for result in evaluate("flights", report, Fitness((reason,), ()))}
-    assert [name for name, result in found.items() if not result.passed] == [READABLE]
-    assert found[READABLE].severity == dg.AssetCheckSeverity.WARN
-    assert found[READABLE].description == "UnknownOperatorError: Operator x is gone. Bring it back."
+    by_check = {result.check_name: result for result in evaluate("flights", report, Fitness((reason,), ()))}
+    assert [name for name, result in by_check.items() if not result.passed] == [READABLE]
+    assert by_check[READABLE].severity == dg.AssetCheckSeverity.WARN
+    assert by_check[READABLE].description == "UnknownOperatorError: Operator x is gone. Bring it back."
     [readable] = [
         result
         for result in check_savepoint(stream.state_store.root, "flights", savepoint.savepoint_id)
         if result.check_name == READABLE
     ]
     assert readable.passed
-    assert readable.description.startswith("Not asked")
+    assert readable.description.startswith("Not checked")
 
 
 @pytest.mark.parametrize("before", [False, True])
 def test_what_the_code_does_not_read_is_named_and_a_warning_if_it_is_new(before):
     report = ValidationReport("sp-1", "native", (), 3, 20)
     unread = Unread(uid="a", state="s", kind="keyed", fields=("x",), before=before, rows=7, bytes=99)
-    found = {result.check_name: result for result in evaluate("flights", report, Fitness((), (unread,)))}[READABLE]
-    assert found.passed is before
-    assert found.severity == dg.AssetCheckSeverity.WARN
-    assert ("x of state 's' of operator 'a' (7 rows, 99 bytes)" in found.description) is not before
-    [record] = found.metadata["findings"].records
+    readable = {result.check_name: result for result in evaluate("flights", report, Fitness((), (unread,)))}[READABLE]
+    assert readable.passed is before
+    assert readable.severity == dg.AssetCheckSeverity.WARN
+    assert ("x of state 's' of operator 'a' (7 rows, 99 bytes)" in readable.description) is not before
+    [record] = readable.metadata["findings"].records
     assert record.data["what"] == "not read"
     assert "7 rows, 99 bytes" in record.data["problem"]
 
 
-def test_the_code_of_a_registered_job_is_asked(stream, canonical, monkeypatch):
+def test_the_code_of_a_registered_job_is_compared(stream, canonical, monkeypatch):
     monkeypatch.setattr(module, "operators_of_code", operators_of_code)
     reason = failed(stream, canonical)[READABLE]
     assert reason.metadata["code_was_asked"].value is True
@@ -164,9 +164,9 @@ def test_damage_blocks_and_is_an_error():
     assert specs.keys() == NAMES
     assert {name for name, spec in specs.items() if spec.blocking} == NAMES - {READABLE}
     findings = tuple(Finding(f"file-{number}", "it is gone", "files") for number in range(50))
-    found = {
+    by_check = {
         result.check_name: result for result in evaluate("flights", ValidationReport("a", "native", findings), None)
     }
-    assert found[COMPLETE].severity == dg.AssetCheckSeverity.ERROR
-    assert found[COMPLETE].description == "50 findings; the first: file-0: it is gone"
-    assert len(found[COMPLETE].metadata["findings"].records) == 20
+    assert by_check[COMPLETE].severity == dg.AssetCheckSeverity.ERROR
+    assert by_check[COMPLETE].description == "50 findings; the first: file-0: it is gone"
+    assert len(by_check[COMPLETE].metadata["findings"].records) == 20

@@ -1,4 +1,4 @@
-"""The schedule of savepoints: one per time, named for it, and none that is too early or beside another one."""
+"""The schedule of savepoints: one per time, named after it, and none too early or while another one is taken."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,20 +19,20 @@ AT = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 
 @pytest.fixture
 def instance(tmp_path):
-    """On disk: the context of a schedule takes none in memory."""
+    """An instance on disk: the context of a schedule takes none in memory."""
     (tmp_path / "home").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
         yield instance
 
 
 def tick(stream, instance, at=AT, **fields):
-    """Evaluates a tick: returns the run that it asks for, or why it asks for none."""
+    """Evaluates a tick: returns the run that it requests, or why it requests none."""
     policy = SavepointPolicy(**{"cron": "0 3 * * *", "spacing": NONE} | fields)
     with dg.build_schedule_context(
         instance=instance, scheduled_execution_time=at, resources={"state_store": stream.state_store}
     ) as context:
-        found = build_savepoint_schedule("flights", policy)(context)
-    return found.skip_message if isinstance(found, dg.SkipReason) else found
+        tick_result = build_savepoint_schedule("flights", policy)(context)
+    return tick_result.skip_message if isinstance(tick_result, dg.SkipReason) else tick_result
 
 
 def launch(stream, instance, request):
@@ -78,18 +78,18 @@ def test_inside_the_spacing_it_is_skipped_with_the_reason(stream, instance):
     stream.checkpoints(1, 1)
     launch(stream, instance, tick(stream, instance))
     told = tick(stream, instance, AT + timedelta(minutes=1), spacing=Spacing(at_least=timedelta(hours=1)))
-    assert "It was time for one" in told
-    assert "every 3,600 s at most" in told
+    assert "A savepoint was due" in told
+    assert "3,600 s between savepoints" in told
 
 
-def test_a_savepoint_that_somebody_took_elsewhere_counts_once_it_is_recorded(stream, instance):
+def test_a_savepoint_that_was_taken_elsewhere_counts_once_it_is_recorded(stream, instance):
     stream.checkpoints(1, 1)
     other = trigger_savepoint(stream.state_store.root, "flights").savepoint_id
     instance.add_dynamic_partitions("flights_savepoints", [other])
     dg.materialize(
         [build_savepoint_asset("flights")], instance=instance, partition_key=other, resources=stream.resources
     )
-    assert "at most" in tick(stream, instance, spacing=Spacing(at_least=timedelta(hours=1)))
+    assert "between savepoints" in tick(stream, instance, spacing=Spacing(at_least=timedelta(hours=1)))
 
 
 @pytest.mark.parametrize(("cron", "timezone"), [("every day", "UTC"), ("0 3 * * *", "Europe/Nowhere"), ("", "UTC")])

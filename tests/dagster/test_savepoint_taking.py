@@ -1,4 +1,4 @@
-"""Who takes a savepoint: the process that runs the job, or the run from the job's files."""
+"""What takes a savepoint: the process that runs the job, or the Dagster run from the job's files."""
 
 import contextlib
 import logging
@@ -20,7 +20,7 @@ LOG = logging.getLogger("test")
 
 
 class Running:
-    """A job whose process answers, and takes savepoints as a runner does."""
+    """The process of a job, which answers, and takes savepoints as a runner does."""
 
     job_id = job_id("flights")
 
@@ -40,17 +40,17 @@ class Running:
 
 @contextlib.contextmanager
 def published(root, url):
-    """Another thread says where the job is reached, and holds that file as its process would."""
-    there, over = threading.Event(), threading.Event()
+    """Publishes the endpoint of the job from another thread, which holds that file as its process would."""
+    is_published, over = threading.Event(), threading.Event()
 
     def hold():
         with publish_endpoint(root, "flights", Endpoint(url=url, pid=os.getpid(), incarnation="abc")):
-            there.set()
+            is_published.set()
             over.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert there.wait(10)
+    assert is_published.wait(10)
     try:
         yield
     finally:
@@ -70,7 +70,7 @@ def taker(stream, spark_session=None):
     )
 
 
-def test_a_running_job_is_asked_and_told_who_wants_it(stream, root):
+def test_a_running_job_is_asked_with_the_name_of_the_requester(stream, root):
     running = Running(root)
     with serve([running]) as server, published(root, server.url):
         taken = taker(stream).take(WISH)

@@ -1,4 +1,4 @@
-"""The sensor that asks for savepoints when a policy wants one: which run it asks for, how often, and why not."""
+"""The sensor that requests savepoints when a policy wants one: which run it requests, how often, and why not."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ NONE = Spacing(at_least=timedelta(0), per_gib=timedelta(0), busy_percent=100)
 
 
 class Sensor:
-    """The sensor and the runs that it asks for, evaluated as the daemon does, at a time of the test's."""
+    """The sensor and the runs that it requests, evaluated as the daemon does, at a time that the test chooses."""
 
     def __init__(self, stream, instance, monkeypatch, policy):
         self.stream, self.instance, self.policy = stream, instance, policy
@@ -30,7 +30,7 @@ class Sensor:
         self.sensor = build_savepoint_trigger_sensor("flights", policy)
 
     def tick(self, at_ms=None):
-        """Returns the run that a tick asks for, a second later than the last one, or why it asks for none."""
+        """Returns the run that a tick requests, a second later than the last one, or why it requests none."""
         self.clock.advance(1_000 if at_ms is None else at_ms - self.clock.now_ms())
         context = dg.build_sensor_context(
             self.instance, cursor=self.cursor, resources={"state_store": self.stream.state_store}
@@ -42,7 +42,7 @@ class Sensor:
         return result.run_requests[0] if result.run_requests else result.skip_reason.skip_message
 
     def launch(self, request):
-        """Executes a run that was asked for."""
+        """Executes a run that was requested."""
         return dg.materialize(
             [build_savepoint_asset("flights", self.policy)],
             instance=self.instance,
@@ -72,7 +72,7 @@ def test_a_job_that_never_ran_is_left_alone(new_sensor):
     assert sensor.partitions == []
 
 
-def test_the_partition_is_there_before_the_run_is_asked_for(new_sensor, stream):
+def test_the_partition_exists_before_the_run_is_requested(new_sensor, stream):
     sensor = new_sensor(every_n_checkpoints=2)
     stream.checkpoints(1, 1)
     assert sensor.tick() == "No trigger asks for a savepoint."
@@ -125,9 +125,9 @@ def test_a_new_code_version(new_sensor, stream, monkeypatch):
     assert sensor.launch(request).success
     assert sensor.tick() == "No trigger asks for a savepoint."
     sensor.cursor = None
-    assert sensor.tick() == "No trigger asks for a savepoint.", "the savepoint says which version it was of"
+    assert sensor.tick() == "No trigger asks for a savepoint.", "the savepoint records its code version"
     version = None
-    assert sensor.tick() == "No trigger asks for a savepoint.", "nobody knows"
+    assert sensor.tick() == "No trigger asks for a savepoint.", "the version is unknown"
     version = "a"
     assert sensor.tick().partition_key.startswith("on_new_code_version-")
 
@@ -146,7 +146,7 @@ def test_checkpoints_that_fail_in_a_row(new_sensor, stream):
     assert sensor.tick() == "No trigger asks for a savepoint.", "once per row of failures"
 
 
-def test_inside_the_spacing_nothing_is_asked_for_and_the_tick_says_so(new_sensor, stream):
+def test_inside_the_spacing_nothing_is_requested_and_the_tick_says_so(new_sensor, stream):
     sensor = new_sensor(every_n_checkpoints=1, spacing=Spacing(at_least=timedelta(hours=24), at_most=timedelta(days=9)))
     stream.checkpoints(1, 1)
     assert sensor.launch(sensor.tick()).success
@@ -154,12 +154,12 @@ def test_inside_the_spacing_nothing_is_asked_for_and_the_tick_says_so(new_sensor
     (taken,) = list_savepoints(stream.state_store.root, "flights")
     told = sensor.tick(taken.created_at + 86_399_000)
     assert "1 checkpoints" in told
-    assert "86,400 s at most" in told
+    assert "86,400 s between savepoints" in told
     assert len(sensor.partitions) == 1
     assert sensor.launch(sensor.tick(taken.created_at + 86_400_000)).success
 
 
-def test_while_a_run_is_under_way_no_other_is_asked_for(new_sensor, stream, instance):
+def test_while_a_run_is_under_way_no_other_is_requested(new_sensor, stream, instance):
     sensor = new_sensor(every_n_checkpoints=1)
     stream.checkpoints(1, 1)
     request = sensor.tick()
@@ -169,7 +169,7 @@ def test_while_a_run_is_under_way_no_other_is_asked_for(new_sensor, stream, inst
     assert isinstance(sensor.tick(), dg.RunRequest)
 
 
-def test_a_run_that_failed_is_asked_for_again_later_for_the_same_partition(new_sensor, stream, instance, tmp_path):
+def test_a_run_that_failed_is_requested_again_later_for_the_same_partition(new_sensor, stream, instance, tmp_path):
     (tmp_path / "file").touch()
     sensor = new_sensor(every_n_checkpoints=1, directory=str(tmp_path / "file" / "folder"))
     stream.checkpoints(1, 1)

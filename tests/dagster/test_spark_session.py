@@ -1,4 +1,4 @@
-"""The session of bounded runs: none before it is asked for, none behind the run. In a process of its own."""
+"""The Spark session of bounded runs: none before it is needed, none after the run. In a process of its own."""
 
 import os
 import socket
@@ -123,5 +123,5 @@ def test_a_session_has_a_master_or_a_remote_server():
 
 
 def test_tasks_of_ours_do_not_go_over_spark_connect():
-    with pytest.raises(JobDefinitionError, match="not written over Spark Connect"):
+    with pytest.raises(JobDefinitionError, match="cannot be written over Spark Connect"):
         SparkSessionResource(remote="sc://127.0.0.1").savepoint_writer()

@@ -1,4 +1,4 @@
-"""The states of a stream as assets: where they stand in the lineage, and what their events show."""
+"""The states of a stream as assets: their place in the lineage, and what their events show."""
 
 import base64
 import re
@@ -98,7 +98,7 @@ def test_an_event_is_small_and_its_page_shows_the_texts_at_once(stream, instance
     stream.checkpoints(1, 1)
     tick(stream, instance)
     metadata = values(instance)
-    assert all(len(metadata[name]) < 1_000 for name in ("sample", "key_groups")), "longer ones hide behind a button"
+    assert all(len(metadata[name]) < 1_000 for name in ("sample", "key_groups")), "longer ones are hidden at first"
     assert len(dg.serialize_value(newest(instance))) < 12_000
 
 

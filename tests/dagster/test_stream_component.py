@@ -11,7 +11,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 from lakestate.stream_component import StreamJobComponent
 
-# Dagster's own loader of YAML calls what Pydantic has deprecated, and what Dagster calls beta or preview.
+# Dagster's own loader of YAML uses functions that Pydantic has deprecated, and that Dagster marks as beta or preview.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
     pytest.mark.filterwarnings("ignore:.* is currently in (beta|preview)"),
@@ -22,7 +22,7 @@ SAMPLE = Path(__file__).parents[2] / "docs" / "dagster" / "defs.yaml"
 
 @contextmanager
 def loaded(text):
-    """Loads a project whose one component is this YAML; yields the component and its definitions."""
+    """Loads a project with this YAML as its one component; yields the component and its definitions."""
     with create_defs_folder_sandbox() as sandbox:
         folder = sandbox.defs_folder_path / "stream"
         folder.mkdir()
@@ -41,7 +41,7 @@ def component(**attributes):
 
 
 def refusal(**attributes):
-    """What Dagster says of the component."""
+    """Returns Dagster's error about the component."""
     with pytest.raises(Exception) as refused, loaded(component(**attributes)):  # noqa: PT011
         pass
     return "\n".join(str(error) for error in chain_of(refused.value))
@@ -93,13 +93,13 @@ def test_a_code_location_keeps_its_own_executor():
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
-        ({"policies": {"report_evry": "30s"}}, "report_evry is no setting. What to do: Did you mean report_every?"),
+        ({"policies": {"report_evry": "30s"}}, "report_evry is not a setting. What to do: Did you mean report_every?"),
         ({"policies": {"report_every": 30}}, "report_every is 30. What to do: Give a length of time with its unit"),
         ({"policies": {"retention": {"policy": {"savepoints": {"last": "ten"}}}}}, "Give a whole number."),
         ({"policies": {"retention": {"policy": {"checkpoints": {"last": 0}}}}}, "Set checkpoints.last to 1 or more."),
         ({"job": "../orders"}, "The job name '../orders' cannot be used in paths."),
         ({"root": "{{ env.LAKESTATE_NOT_SET }}"}, "Set the environment variable that the template names."),
-        ({"root": ""}, "'' is no text."),
+        ({"root": ""}, "'' is not a text."),
         ({"polices": {}}, "polices"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),

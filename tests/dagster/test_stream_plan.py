@@ -1,4 +1,4 @@
-"""What a stream is made of, without importing the job: from what `lakestate explain` printed, and from its epochs."""
+"""The parts of a stream, without importing the job: from the output of `lakestate explain`, and from its epochs."""
 
 import json
 from pathlib import Path
@@ -55,10 +55,10 @@ def test_the_plan_of_an_example_is_that_of_its_code(job):
     from lakestate.registry import build_dry
     from state_engine.spark.explain import explain_job
 
-    found = explain_job(build_dry(job))
+    explained = explain_job(build_dry(job))
     written = json.loads((ROOT / "examples" / job / "job.plan.json").read_bytes())
     again = f"lakestate explain {job} --json > examples/{job}/job.plan.json"
-    assert written == json.loads(msgspec.json.encode(found)), again
+    assert written == json.loads(msgspec.json.encode(explained)), again
 
 
 def test_what_feeds_an_operator_is_found_through_those_without_state():
@@ -67,10 +67,10 @@ def test_what_feeds_an_operator_is_found_through_those_without_state():
     assert PLAN.writers_of(PLAN.sinks[1]) == PLAN.feeders_of("filter")
 
 
-def test_an_epoch_tells_states_sources_and_tables_of_sinks():
+def test_an_epoch_has_states_sources_and_tables_of_sinks():
     gone = state("gone", "old", "k string", "bigint")
     known = state("aircraft", "legs", "k string", "bigint")
-    found = plan_of(
+    explained = plan_of(
         manifest(
             schemas=(gone, known),
             operators={"aircraft": OperatorEpoch(parallelism=2, max_parallelism=13)},
@@ -81,11 +81,11 @@ def test_an_epoch_tells_states_sources_and_tables_of_sinks():
             ),
         )
     )
-    assert [state.table for state in found.states] == ["aircraft/legs"], "an operator that is gone has no state now"
-    assert found.sources == (Source("source_1", "parquet", "file:/in"),)
-    assert found.sinks == (Sink("legs", "delta", "/new"),)
-    assert found.feeders_of("aircraft") == Feeders(sources=frozenset({"source_1"}))
-    assert found.writers_of(found.sinks[0]) == Feeders(frozenset({"aircraft/legs"}))
+    assert [state.table for state in explained.states] == ["aircraft/legs"], "an operator that is gone has no state now"
+    assert explained.sources == (Source("source_1", "parquet", "file:/in"),)
+    assert explained.sinks == (Sink("legs", "delta", "/new"),)
+    assert explained.feeders_of("aircraft") == Feeders(sources=frozenset({"source_1"}))
+    assert explained.writers_of(explained.sinks[0]) == Feeders(frozenset({"aircraft/legs"}))
 
 
 def test_a_plan_and_an_epoch_make_one():
@@ -104,8 +104,8 @@ def test_a_plan_and_an_epoch_make_one():
 
 
 @pytest.mark.parametrize("uid", ["sources", "sinks"])
-def test_an_operator_may_be_called_as_what_stands_beside_operators(uid):
-    """Its state is then not taken for a source or a sink of that name."""
+def test_an_operator_may_have_the_name_of_a_group_beside_operators(uid):
+    """Its state is not taken for a source or a sink with that name."""
     plan = StreamPlan(
         sources=(Source("s"),),
         states=(State(uid, f"{uid}/s"), State("operators", "operators/s")),
@@ -133,7 +133,7 @@ def test_the_lineage_goes_from_sources_by_states_to_checkpoint_and_sinks():
     dg.Definitions.validate_loadable(dg.Definitions(assets=list(specs.values())))
 
 
-def test_sources_and_sinks_may_be_assets_of_somebody_else():
+def test_sources_and_sinks_may_be_assets_of_another_project():
     raw, mart = dg.AssetKey(["raw", "flights"]), dg.AssetKey("mart")
     specs = {
         spec.key.to_user_string(): spec

@@ -1,4 +1,4 @@
-"""`lakestate up` as a newcomer runs it: streams, input, Dagster; and `lakestate down`, which leaves nothing behind."""
+"""`lakestate up` as a new user runs it: streams, input, Dagster; and `lakestate down`, which leaves no process."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def lakestate(*arguments: str, folder: Path) -> str:
 
 
 def here(*arguments: str, folder: Path) -> str:
-    """Runs a verb that has nothing to start in this process; returns what it printed."""
+    """Runs a verb that starts nothing in this process; returns its output."""
     result = CliRunner().invoke(app, [*arguments, "--dir", str(folder)])
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -40,8 +40,8 @@ def status_of(folder: Path) -> Any:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Command lines of all processes that name the folder, or were started in it."""
-    found = []
+    """Returns command lines of all processes that name the folder, or were started in it."""
+    command_lines = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -49,8 +49,8 @@ def processes_of(folder: Path) -> list[str]:
         except OSError:
             continue
         if str(folder) in words or works_in.is_relative_to(folder):
-            found.append(words)
-    return found
+            command_lines.append(words)
+    return command_lines
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")

@@ -1,8 +1,8 @@
-"""A runner without an engine: counts epochs in a file, tells events, and kills itself where it is told to.
+"""A runner without an engine: counts epochs in a file, sends events, and kills itself at a crash point.
 
     fake_runner.py JOB --root ROOT --option … [--restore EPOCH] [--parallelism N] [--available-now]
 
-A restore goes back to the epoch that is the savepoint's id. The input ends with epoch 40. With FAKE_FAILS set it fails.
+A savepoint's id is the epoch to which a restore goes back. Input ends with epoch 40. With FAKE_FAILS set it fails.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main() -> None:
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
     out = sys.stdout.buffer
-    # Stands for the JVM: it outlives the driver unless somebody ends the group.
+    # In place of the JVM: it outlives the driver unless its process group is ended.
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     args.root.mkdir(parents=True, exist_ok=True)
     with (args.root / "children").open("a") as children:

@@ -57,7 +57,7 @@ def _forgotten():
 
 
 def version():
-    """Returns the version as a new process would."""
+    """Returns the version that a new process would compute."""
     _told.cache_clear()
     return code_version_of("shop")
 
@@ -85,7 +85,7 @@ def test_it_is_remembered_for_the_life_of_a_process(installed):
 
 
 @pytest.mark.slow
-def test_code_that_cannot_be_imported_harms_nobody(installed):
+def test_code_that_cannot_be_imported_does_no_harm(installed):
     installed("import nowhere_to_be_found")
     assert version() is None
 
@@ -110,6 +110,6 @@ def test_the_caller_imports_neither_the_job_nor_spark():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_job_that_nobody_registered_has_none():
+def test_a_job_that_is_not_registered_has_none():
     with pytest.raises(JobDefinitionError):
         digest_of("nobody")

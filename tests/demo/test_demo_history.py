@@ -1,4 +1,4 @@
-"""What manifests tell about the life of a job."""
+"""The history of a job, computed from its manifests."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_a_start_is_a_restore_when_something_was_sealed_before_it() -> None:
     assert summarise(again, "op") == History(records_in=30, epochs=3, restores=1, parallelism=[2])
 
 
-def test_epochs_that_were_left_behind_count_but_their_records_do_not() -> None:
+def test_abandoned_epochs_count_but_their_records_do_not() -> None:
     manifests = [
         manifest(1, "claim"),
         manifest(2),

@@ -1,4 +1,4 @@
-"""The course of the demonstration, with a runner that has no engine."""
+"""The steps of the demonstration, with a runner that has no engine."""
 
 import contextlib
 import io
@@ -77,15 +77,15 @@ def test_two_kills_and_a_step_back(tmp_path: Path) -> None:
     assert not any(is_running(pid) for pid in children)
 
 
-def test_a_failure_is_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILS", "1")
     with pytest.raises(DemoError, match=r"The job failed with FencedError: Another\. What to do: Wait\."):
         scenario(tmp_path, io.StringIO()).play()
 
 
-def test_silence_is_an_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_silence_is_an_error_and_leaves_no_process(tmp_path: Path) -> None:
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with RunnerProcess(sleeper, log=tmp_path / "log") as process, pytest.raises(TimeoutError, match="has said nothing"):
+    with RunnerProcess(sleeper, log=tmp_path / "log") as process, pytest.raises(TimeoutError, match="sent no event"):
         list(process.events(silence_s=0.2))
     assert process.wait() == -signal.SIGKILL
 

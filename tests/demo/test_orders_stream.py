@@ -1,4 +1,4 @@
-"""The second example as a stream: killed, gone on at another parallelism, and compared with the truth, row by row."""
+"""The second example as a stream: killed, resumed at another parallelism, and compared with the truth row by row."""
 
 import signal
 import time
@@ -12,7 +12,7 @@ from lakestate.examples.orders.truth import compute_truth
 from lakestate.runner_events import Failed, Started
 from lakestate.runner_process import RunnerProcess, runner_command
 
-PARTS = 48  # twelve days: long enough for orders to be cancelled, and paid too late
+PARTS = 48  # twelve days: long enough for cancelled orders and late payments
 
 
 class Orders:
@@ -54,7 +54,7 @@ def test_nothing_is_lost_doubled_or_different(tmp_path: Path) -> None:
     assert orders.run(killed) == -signal.SIGKILL
     assert orders.run(orders.process(parallelism=2, available_now=True)) == 0
 
-    # The timers between a subtask's last record and the watermark fire in an epoch without records.
+    # Timers between a subtask's last record and the watermark fire in an epoch without records.
     with orders.process(parallelism=4) as process:
         assert isinstance(next(process.events()), Started)
         until = time.monotonic() + 120

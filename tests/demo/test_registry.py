@@ -1,4 +1,4 @@
-"""Jobs by name."""
+"""The registry finds jobs by name."""
 
 import importlib.metadata
 import sys
@@ -35,16 +35,16 @@ def test_a_job_of_another_distribution_is_found(
     announce.append(importlib.metadata.EntryPoint("invoices", "shop_jobs:build", GROUP))
     build = load_job("invoices")
     assert build(None, "/r", {"name": "invoices"}).root == "/r"
-    with pytest.raises(JobDefinitionError, match="registered as 'invoices', and builds the job 'others'"):
+    with pytest.raises(JobDefinitionError, match="registered as 'invoices', but it builds the job 'others'"):
         build(None, "/r", {"name": "others"})
-    with pytest.raises(MissingOptionError, match="'invoices' needs the option 'name'; given were input") as missing:
+    with pytest.raises(MissingOptionError, match="'invoices' needs the option 'name'; options given: input") as missing:
         build(None, "/r", {"input": "x"})
     assert "-o name=" in missing.value.action
     assert isinstance(missing.value, KeyError), "a factory may have a default of its own"
 
 
 @pytest.mark.parametrize(("returned", "told"), [(None, "returned None"), (5, "returned int")])
-def test_a_factory_that_returns_no_job_is_told_so(
+def test_a_factory_that_returns_no_job_is_an_error(
     announce: list[importlib.metadata.EntryPoint], monkeypatch: pytest.MonkeyPatch, returned: object, told: str
 ) -> None:
     module = types.ModuleType("shop_jobs")
@@ -76,8 +76,8 @@ def test_what_a_job_prints_while_it_is_built_is_not_in_the_answer(
     [
         ("invoices", "shop:build", "invoices", "cannot be imported"),
         ("invoices", "json:nothing", "invoices", "cannot be imported"),
-        ("invoices", "json:__name__", "invoices", "is no function"),
-        ("invoices", "shop:build", "invoice", "there are flights, invoices, orders"),
+        ("invoices", "json:__name__", "invoices", "is not a function"),
+        ("invoices", "shop:build", "invoice", "Registered jobs: flights, invoices, orders"),
         ("flights", "shop:build", "invoices", "'flights' is registered twice"),
     ],
 )

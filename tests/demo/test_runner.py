@@ -1,4 +1,4 @@
-"""What the runner tells of a job, with a client that has no engine behind it."""
+"""The events that the runner sends about a job, with a client that has no engine."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def manifest(epoch: int, base: BaseReference | None = None) -> Manifest:
 
 
 class FakeJob:
-    """Client and channel in one. Each wait seals `per_wait` epochs, up to `last`; the newest `kept` are remembered."""
+    """Client and channel in one. Each wait seals `per_wait` epochs, up to `last`; it keeps the newest `kept`."""
 
     def __init__(self, last: int, error: Exception | None = None, *, per_wait: int = 1, kept: int = 10) -> None:
         self._history = EpochHistory(kept)
@@ -93,7 +93,7 @@ def test_keys_are_those_of_the_largest_state_and_rows_are_of_all() -> None:
     assert state_size(manifest(1)) == (8, 26)
 
 
-def test_each_epoch_is_told_once_and_in_order() -> None:
+def test_each_epoch_is_reported_once_and_in_order() -> None:
     job = FakeJob(last=4)
     follower = follower_of(job)
     assert not follow(job, follower, threading.Event())
@@ -104,13 +104,13 @@ def test_each_epoch_is_told_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("per_wait", [1, 7])
-def test_a_job_that_runs_longer_than_its_client_remembers_is_told_to_the_end(per_wait: int) -> None:
+def test_a_job_that_runs_longer_than_its_client_remembers_is_reported_to_the_end(per_wait: int) -> None:
     job = FakeJob(last=100, per_wait=per_wait)
     follow(job, follower_of(job), threading.Event())
     assert [event.epoch for event in job.events if isinstance(event, EpochSealed)] == list(range(2, 101))
 
 
-def test_a_checkpoint_is_told_when_a_manifest_adopts_it() -> None:
+def test_a_checkpoint_is_reported_when_a_manifest_adopts_it() -> None:
     job = FakeJob(last=4)
     follower = follower_of(job)
     job.base = BaseReference(path="b", checksum="c", generation=1, epoch=2, checkpoint_id=7)
@@ -184,7 +184,7 @@ app()
 """
 
 
-def test_a_start_is_asked_for_what_the_command_line_says(tmp_path: Path) -> None:
+def test_a_start_gets_the_arguments_of_the_command_line(tmp_path: Path) -> None:
     wanted: dict[str, Any] = {
         "restore": "sp-1",
         "uid_mapping": {"a": "b", "c": "d"},

@@ -1,4 +1,4 @@
-"""Fixtures of tests that play histories of the simulated cluster; modules of this folder stand for themselves."""
+"""Fixtures of tests that play histories of the simulated cluster; modules of this folder are importable by name."""
 
 import sys
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ from state_engine.testing.simulated_cluster import Cluster
 
 @contextmanager
 def dying_at(cluster: Cluster, point: CrashPoint) -> Iterator[None]:
-    """Ends a start at a place behind its closing manifest."""
+    """Ends a start at a crash point after its closing manifest."""
 
     class Died(Exception): ...
 

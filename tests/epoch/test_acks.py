@@ -42,14 +42,14 @@ def play(
     reads = reads or {}
     plans = {op.uid: op for op in plan.operators}
     consumers = {uid: op.parallelism for op in plan.operators for uid in op.upstream}
-    left: dict[str, list[list[Barrier]]] = {}
+    sent: dict[str, list[list[Barrier]]] = {}
     for op in plan.operators:
         following = consumers.get(op.uid, 1)
         leaving: list[list[Barrier]] = [[] for _ in range(following)]
         for subtask in range(op.parallelism):
             alignment = Alignment(op.uid, subtask, [plans[uid] for uid in op.upstream])
             for uid in op.upstream:
-                for barrier in left[uid][subtask]:
+                for barrier in sent[uid][subtask]:
                     alignment.add(barrier)
             assert alignment.aligned
             failure = failures.get(f"{op.uid}{subtask}")
@@ -57,8 +57,8 @@ def play(
                 attempt = reads.get((op.uid, subtask, n), "1")
                 mine = alignment.barriers(ack(op.uid, subtask, attempt, failure=failure), following)
                 leaving[n].append(mine[n])
-        left[op.uid] = leaving
-    return left[plan.operators[-1].uid][0]
+        sent[op.uid] = leaving
+    return sent[plan.operators[-1].uid][0]
 
 
 def decide(barriers: list[Barrier]) -> Acknowledged:
@@ -174,13 +174,13 @@ def failure(kind: Any, uid: str) -> Failure:
     return Failure(kind=kind, uid=uid, subtask=0, message=f"{kind} in {uid}")
 
 
-def test_a_failure_travels_as_data_and_the_one_nearest_to_the_source_is_told() -> None:
+def test_a_failure_travels_as_data_and_the_one_nearest_to_the_source_is_reported() -> None:
     decision = decide(play(b2=failure("user_function", "b"), c0=failure("output_type", "c"), a0=failure("poison", "a")))
     assert decision.answer is Answer.FAILURE
     assert decision.failure == failure("user_function", "b")
 
 
-def test_poison_alone_is_told_too() -> None:
+def test_poison_alone_is_reported_too() -> None:
     assert decide(play(c1=failure("poison", "c"))).reason == "poison in c"
 
 

@@ -1,4 +1,4 @@
-"""Acks of operators that share a task: all links of a chain are one attempt, and read the subtask of their number."""
+"""Acks of operators that share a task: all links are one attempt, and each reads the subtask with its own number."""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +58,7 @@ def play(
     Args:
         attempt: The attempt of a subtask of the chain that a subtask of `last` reads.
         front: The attempt of a subtask of `front` that a subtask of the chain reads.
-        failures: What operators of the chain fail with, in subtask 1.
+        failures: The failures of operators of the chain, in subtask 1.
     """
     ends = []
     for last in range(P):
@@ -94,7 +94,7 @@ def test_full_barriers_name_what_each_link_has_seen() -> None:
     assert slim == [Barrier(uid="c", subtask=2, attempt="x")] * 2
 
 
-def test_a_chained_subtask_is_aligned_with_the_one_in_front_alone() -> None:
+def test_a_chained_subtask_is_aligned_with_the_upstream_one_alone() -> None:
     alignment = Alignment("b", 1, [A], chained=True)
     assert alignment.missing == (("a", 1),)
     alignment.add(Barrier(uid="a", subtask=1, attempt="x"))
@@ -102,14 +102,14 @@ def test_a_chained_subtask_is_aligned_with_the_one_in_front_alone() -> None:
 
 
 @pytest.mark.parametrize("again", range(P))
-def test_two_attempts_of_a_chain_are_inconsistent_whoever_reads_the_second(again: int) -> None:
+def test_two_attempts_of_a_chain_are_inconsistent_whichever_subtask_reads_the_second(again: int) -> None:
     barriers = play(attempt=lambda chain, last: f"chain{chain}" + ("-again" if (chain, last) == (1, again) else ""))
     decision = acknowledge(PLAN, barriers)
     assert decision.answer is Answer.INCONSISTENT
     assert "subtask 1 of operator 'c'" in decision.reason
 
 
-def test_two_attempts_in_front_of_a_chain_are_inconsistent() -> None:
+def test_two_attempts_upstream_of_a_chain_are_inconsistent() -> None:
     decision = acknowledge(PLAN, play(front=lambda n, chain: f"front{n}" + ("-again" if (n, chain) == (0, 2) else "")))
     assert decision.answer is Answer.INCONSISTENT
     assert "subtask 0 of operator 'front'" in decision.reason

@@ -1,4 +1,4 @@
-"""Which changes of a source a start takes as they are, which it has to allow, and which never."""
+"""Which changes of a source a start accepts, which it must allow explicitly, and which are always refused."""
 
 import json
 
@@ -39,7 +39,7 @@ def refusal(old: SourceFingerprint, new: SourceFingerprint, *allowed: int) -> So
         ("delta", "skipchangecommits", FREE),
         ("Delta", "ignoreDeletes", FREE),
         ("org.apache.spark.sql.delta.sources.DeltaDataSource", "ignoreDeletes", FREE),
-        ("delta", "ignoreChanges", ASK),  # gives rows of rewritten files again
+        ("delta", "ignoreChanges", ASK),  # reads rows of rewritten files again
         ("delta", "startingVersion", INERT),
         ("delta", "readChangeFeed", ASK),
         ("parquet", "maxFilesPerTrigger", FREE),
@@ -60,7 +60,7 @@ def refusal(old: SourceFingerprint, new: SourceFingerprint, *allowed: int) -> So
         ("pulsar", "anything", ASK),
     ],
 )
-def test_each_option_has_a_class_and_one_that_nobody_knows_has_to_be_allowed(
+def test_each_option_has_a_class_and_an_unknown_one_has_to_be_allowed(
     kind: str, option: str, expected: OptionClass
 ) -> None:
     assert class_of(kind, option) is expected
@@ -226,19 +226,19 @@ def test_two_places(one: str, other: str) -> None:
     ],
 )
 def test_whether_files_can_be_found_again_where_a_folder_moved(was: str, now: str, why: str | None) -> None:
-    found = why_not_followed(was, now)
-    assert (found is None) == (why is None)
-    if found is not None and why is not None:
-        assert why in found
+    reason = why_not_followed(was, now)
+    assert (reason is None) == (why is None)
+    if reason is not None and why is not None:
+        assert why in reason
         assert why in refusal(source(path=was), source(path=now), 0).message
     else:
         check_changes([source(path=was)], [source(path=now)], 5, [0])
 
 
 def test_a_folder_does_not_move_into_one_where_it_was_before() -> None:
-    found = why_not_followed("/b", "/a/in", ["/a"])
-    assert found is not None
-    assert "is in the other" in found
+    reason = why_not_followed("/b", "/a/in", ["/a"])
+    assert reason is not None
+    assert "is in the other" in reason
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_start_that_allows_it_records_the_source_so_that_later_ones_need_not()
         simulation.start()
 
 
-def test_a_restore_is_finished_with_what_it_was_allowed_by_whoever_starts_next() -> None:
+def test_a_restore_is_finished_with_what_it_was_allowed_by_the_next_start() -> None:
     simulation = Simulation()
     simulation.finish(Faults())
     wanted = changed(simulation.restore(simulation.world.log.read(1, 5)), 0)

@@ -1,4 +1,4 @@
-"""What a driver does about checkpoints between and in its epochs: declines, expiries, too many failures."""
+"""What a driver does with checkpoints in its epochs and between them: declines, expiries, too many failures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ TIMEOUT_MS = 5_000
 
 
 class Stuck(SimulatedPublisher):
-    """Publishes nothing, and gives up what it is told to."""
+    """Publishes nothing, and gives up the checkpoints that it is asked to abandon."""
 
     coordinator: CheckpointCoordinator
 
@@ -59,7 +59,7 @@ class Job:
 
 
 class Tasks:
-    """Simulated tasks that remember their plans, and fail as they are told."""
+    """Simulated tasks that remember their plans, and fail on request."""
 
     def __init__(self, simulation: Simulation, driver: SimulatedDriver) -> None:
         self._tasks = SimulatedTasks(simulation.world, driver.crash, simulation.records[:3])
@@ -95,7 +95,7 @@ def job() -> Job:
     return Job(simulation, driver, coordinator, Tasks(simulation, driver), [])
 
 
-def test_an_epoch_that_is_not_sealed_declines_its_checkpoint_and_functions_are_told(job: Job) -> None:
+def test_an_epoch_that_is_not_sealed_declines_its_checkpoint_and_functions_are_notified(job: Job) -> None:
     job.ask()
     job.tasks.error = UserFunctionError("it broke")
     with pytest.raises(UserFunctionError):
@@ -174,12 +174,12 @@ def test_beyond_the_tolerable_failures_no_epoch_is_sealed_any_more(job: Job) -> 
     assert "start the job again" in caught.value.action
     assert job.simulation.head == before
     job.driver.epochs.rescale(RescaleRequest(4))
-    assert not job.driver.epochs.wants_rescale, "no epoch comes any more"
+    assert not job.driver.epochs.wants_rescale, "there are no more epochs"
     job.simulation.start().step()
     assert job.simulation.head.manifest.epoch > before.manifest.epoch
 
 
-def test_an_epoch_that_only_tells_is_no_reason_for_a_checkpoint(job: Job) -> None:
+def test_an_epoch_that_only_notifies_is_no_reason_for_a_checkpoint(job: Job) -> None:
     interval = 100_000
     job.run()
     job.ask()
@@ -189,7 +189,7 @@ def test_an_epoch_that_only_tells_is_no_reason_for_a_checkpoint(job: Job) -> Non
     assert not job.coordinator.wants_epoch(later), "all is covered"
     job.tasks.is_quiet = True
     job.driver.epochs.run_idle(job.tasks, barrier=False)
-    assert not job.coordinator.wants_epoch(later), "an idle job would tell of checkpoints, and take them, for ever"
+    assert not job.coordinator.wants_epoch(later), "an idle job would report checkpoints, and take them, for ever"
     job.tasks.is_quiet = False
     job.driver.epochs.run_idle(job.tasks, barrier=False)
     assert job.coordinator.wants_epoch(later), "it changed something"

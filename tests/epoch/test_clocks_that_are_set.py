@@ -1,4 +1,4 @@
-"""A clock is set while a driver runs, between two drivers, or before a restore."""
+"""A clock is set to another time while a driver runs, between two drivers, or before a restore."""
 
 import logging
 from collections.abc import Iterator
@@ -31,13 +31,13 @@ def started(cluster: Cluster, restore: str | None = None, *, reset_processing_ti
 
 
 def head_of(cluster: Cluster) -> Manifest:
-    found = look.newest(cluster.open_log())
-    assert found is not None
-    return found.manifest
+    newest = look.newest(cluster.open_log())
+    assert newest is not None
+    return newest.manifest
 
 
 @pytest.mark.parametrize("step", [DAY_MS, -DAY_MS])
-def test_a_step_is_held_against_the_time_that_passed(step: int) -> None:
+def test_a_step_is_compared_with_the_time_that_passed(step: int) -> None:
     clock, steps = ManualClock(1_000_000), list[int]()
     held = HeldClock(clock, steps.append)
     clock.advance(5_000)
@@ -48,7 +48,7 @@ def test_a_step_is_held_against_the_time_that_passed(step: int) -> None:
     assert held.now_ms() == 1_065_000
     clock.set_to(1_065_000)
     assert held.now_ms() == 1_065_000
-    assert steps == [step, 0], "each is told once"
+    assert steps == [step, 0], "each is reported once"
 
 
 def test_small_corrections_are_followed_however_many_there_are() -> None:
@@ -73,7 +73,7 @@ def test_one_glitch_of_a_day_does_not_stop_processing_time(cluster: Cluster) -> 
 
 
 def ahead(cluster: Cluster) -> int:
-    """A driver ran for some epochs with a clock that was a day ahead, and the clock is right again."""
+    """Runs a driver for some epochs with a clock that is a day ahead; then the clock is right again."""
     cluster.skews[0] = DAY_MS
     driver = started(cluster)
     driver.step()

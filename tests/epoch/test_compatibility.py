@@ -87,7 +87,7 @@ def test_a_refusal_writes_nothing(change: Change, kind: type[LakestateError], sa
     assert simulation.world.sinks_made == sinks_made
 
 
-def test_state_of_a_lost_operator_may_stay_behind_and_come_back() -> None:
+def test_state_of_a_lost_operator_may_stay_in_the_log_and_come_back() -> None:
     simulation = Simulation()
     driver = simulation.start()
     for _ in range(3):
@@ -100,11 +100,11 @@ def test_state_of_a_lost_operator_may_stay_behind_and_come_back() -> None:
     assert "count" in {known.uid for known in head.schemas}
     simulation.start(replace(request(), resume_state=("count",)))
     assert simulation.world.state_at(simulation.head) == before
-    assert simulation.head.manifest.operators["count"].left_at is None, "and is not asked for again"
+    assert simulation.head.manifest.operators["count"].left_at is None, "and is not required again"
     simulation.start()
 
 
-def test_old_state_across_a_gap_is_refused_until_somebody_says_what_becomes_of_it() -> None:
+def test_old_state_across_a_gap_is_refused_until_the_start_says_what_becomes_of_it() -> None:
     simulation = Simulation()
     driver = simulation.start()
     for _ in range(3):
@@ -122,7 +122,7 @@ def test_old_state_across_a_gap_is_refused_until_somebody_says_what_becomes_of_i
     assert simulation.world.storage.objects == objects
 
 
-def test_a_restore_from_before_the_gap_needs_no_word() -> None:
+def test_a_restore_from_before_the_gap_needs_no_permission() -> None:
     simulation = Simulation()
     driver = simulation.start()
     before = driver.step()

@@ -1,4 +1,4 @@
-"""A crash at every named place, then a restart: nobody can tell from the results."""
+"""A crash at every crash point, then a restart: the results are those of a run without a crash."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def run(driver: SimulatedDriver) -> None:
 
 
 def run_through_a_fork(simulation: Simulation, faults: Faults) -> None:
-    """The job runs to its end, goes back to epoch 5 with other parallelisms, and runs to its end again."""
+    """Runs the job to its end, restores epoch 5 with other parallelisms, and runs it to its end again."""
     simulation.finish(faults)
     simulation.verify()
     target = simulation.world.log.read(1, 5)
@@ -76,7 +76,7 @@ def test_the_death_of_an_attempt_is_repaired_within_the_epoch(point: CrashPoint)
     assert drivers == 1
 
 
-def test_points_stand_in_the_order_of_the_protocol() -> None:
+def test_points_are_in_the_order_of_the_protocol() -> None:
     epoch_points = [point for point in CrashPoint if point.name.startswith("E") and not point.name.startswith("E9")]
     assert [point.name[:2] for point in epoch_points] == sorted(point.name[:2] for point in epoch_points)
     assert all(point.meaning and point.where in ("driver", "task", "publisher") for point in CrashPoint)

@@ -1,4 +1,4 @@
-"""What a chain of manifests still owes to sinks, also where retention has removed a part of it."""
+"""What a chain of manifests still owes to sinks, also if retention has removed a part of the chain."""
 
 import pytest
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from state_engine.testing.sample_jobs import sample_job
 
 @pytest.fixture
 def job() -> JobBuilder:
-    """An epoch, and a claim behind it: the second epoch is the newest one with output."""
+    """Two epochs and a claim after them: the second epoch is the newest one with output."""
     MemoryStorage.forget("debts/flights")
     job = sample_job("memory://debts")
     for kind in ("epoch", "epoch", "claim"):
@@ -26,25 +26,25 @@ def job() -> JobBuilder:
 
 
 def log_of(job: JobBuilder) -> ManifestLog:
-    """A log that remembers nothing."""
+    """Returns a log without cached manifests."""
     return ManifestLog(job.storage, job.job)
 
 
 def published(manifest: Manifest) -> StoredManifest:
-    """The same with a base of the epoch in front."""
+    """Returns the manifest with a base of the epoch before it."""
     base = BaseReference(path="b", checksum="c", generation=1, epoch=manifest.epoch - 1, checkpoint_id=1)
     changed = replace(manifest, base=base)
     return StoredManifest(changed, encode_manifest(changed)[1])
 
 
 def leave(job: JobBuilder, epoch: int) -> None:
-    """Puts another manifest where one was, as a late driver does once its number is freed."""
+    """Replaces a manifest by another one, as a late driver does once the number is freed."""
     other = replace(log_of(job).read(1, epoch).manifest, incarnation="f" * 32)
     job.storage.delete(manifest_path(1, epoch))
     job.storage.put_if_absent(manifest_path(1, epoch), encode_manifest(other)[0])
 
 
-def test_a_claim_owes_what_the_epoch_in_front_owes(job: JobBuilder) -> None:
+def test_a_claim_owes_what_the_epoch_before_it_owes(job: JobBuilder) -> None:
     head = log_of(job).read(1, 3)
     assert debts.owed(log_of(job), head) == log_of(job).read(1, 2)
     assert debts.owed(log_of(job), published(head.manifest)) == log_of(job).read(1, 2)
@@ -65,7 +65,7 @@ def test_an_epoch_that_retention_has_removed_owes_nothing_whatever_a_late_driver
 
 
 @pytest.mark.parametrize("what", ["there", "gone", "left"])
-def test_output_is_named_by_the_epoch_with_output_in_front_also_if_that_is_gone(job: JobBuilder, what: str) -> None:
+def test_output_is_named_by_the_previous_epoch_with_output_also_if_that_was_removed(job: JobBuilder, what: str) -> None:
     head = log_of(job).read(1, 3)
     if what == "gone":
         job.storage.delete(manifest_path(1, 2))

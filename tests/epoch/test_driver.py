@@ -28,7 +28,7 @@ from state_engine.testing.simulator import SimulatedDriver, Simulation, request
 
 
 class Changed:
-    """Tasks whose acks are changed on the way to the driver."""
+    """Tasks with acks that are changed on the way to the driver."""
 
     def __init__(self, driver: SimulatedDriver, simulation: Simulation, change: Callable[[Ack], Ack]) -> None:
         self._tasks = SimulatedTasks(simulation.world, driver.crash, simulation.records[:7])
@@ -70,7 +70,7 @@ def test_a_failure_becomes_a_named_error(kind: str, error: type[LakestateError],
     assert (raised.value.operator, raised.value.key) == ("count", "N1")
     assert simulation.head == before == driver.epochs.head
     assert [plan.retry for plan in tasks.plans] == list(range(tries))
-    driver.step()  # nothing advanced; the driver is as good as new
+    driver.step()  # nothing has advanced; the driver is usable
     simulation.verify()
 
 
@@ -82,7 +82,7 @@ def test_an_epoch_that_goes_wrong_once_runs_again_as_a_whole(faults: Faults) -> 
 
 
 class Scripted:
-    """Tasks that return what they are told."""
+    """Tasks that return prepared results."""
 
     def __init__(self, *results: Any) -> None:
         self.results = list(results)
@@ -164,7 +164,7 @@ def test_no_epoch_is_sealed_over_an_open_debt() -> None:
     assert simulation.head == sealed
     assert debts.owed(simulation.world.log, sealed) == sealed
     simulation.start()
-    assert debts.owed(simulation.world.log, simulation.head) == sealed  # it may be paid twice, never forgotten
+    assert debts.owed(simulation.world.log, simulation.head) == sealed  # it may be paid twice, but is never forgotten
     simulation.verify()
 
 
@@ -206,7 +206,7 @@ def test_a_type_changes_with_the_first_sealed_epoch_and_not_with_the_claim() -> 
     start = replace(request(), operators=(replace(count, schemas=(wider,)), total))
     driver = simulation.start(start)
     assert types_in(simulation.head.manifest) == [("bigint", [])]
-    simulation.start()  # the old code again, which nobody judges: nothing has changed
+    simulation.start()  # the old code again: nothing has changed, so nothing is compared
     driver = simulation.start(start)
     reporting = Changed(driver, simulation, lambda ack: replace(ack, schemas=(wider,)) if ack.uid == "count" else ack)
     changed = driver.epochs.run_epoch(reporting, SourceState()).manifest

@@ -27,7 +27,7 @@ def timed(**given: Any) -> StartRequest:
 
 
 class Timed:
-    """Tasks whose subtasks report event times and timers."""
+    """Tasks with subtasks that report event times and timers."""
 
     def __init__(self, simulation: Simulation, driver: SimulatedDriver, tell: Callable[[Ack], Ack]) -> None:
         self._tasks = SimulatedTasks(simulation.world, driver.crash, simulation.records[:3])
@@ -41,7 +41,7 @@ class Timed:
 
 
 def at(time: int, **timers: Any) -> Callable[[Ack], Ack]:
-    """`count` has seen a record of that time; `total` has these timers."""
+    """Returns a change of acks: `count` has seen a record of that time, and `total` has these timers."""
 
     def tell(ack: Ack) -> Ack:
         if ack.uid == "count":
@@ -52,9 +52,9 @@ def at(time: int, **timers: Any) -> Callable[[Ack], Ack]:
 
 
 def of(**times: int) -> Callable[[Ack], Ack]:
-    """`count` has seen records of these partitions."""
-    told = tuple(HighestTime(edge=0, partition=partition, time=time) for partition, time in times.items())
-    return lambda ack: replace(ack, event_times=told) if ack.uid == "count" else ack
+    """Returns a change of acks: `count` has seen records of these partitions."""
+    event_times = tuple(HighestTime(edge=0, partition=partition, time=time) for partition, time in times.items())
+    return lambda ack: replace(ack, event_times=event_times) if ack.uid == "count" else ack
 
 
 def silent(ack: Ack) -> Ack:
@@ -128,7 +128,7 @@ def test_the_end_of_the_input_passes_both_operators() -> None:
     assert again.epochs.head.manifest.watermarks == before.watermarks
 
 
-def test_an_end_that_was_cut_off_is_gone_through_again() -> None:
+def test_an_end_of_input_that_was_cut_off_is_repeated() -> None:
     simulation = Simulation()
     driver = simulation.start(timed())
     run(simulation, driver, at(100))
@@ -141,7 +141,7 @@ def test_an_end_that_was_cut_off_is_gone_through_again() -> None:
     assert tasks.plans[-1].watermarks == {"count": END, "total": END}
 
 
-def test_a_try_that_was_not_sealed_tells_nothing() -> None:
+def test_a_try_that_was_not_sealed_has_no_effect() -> None:
     simulation = Simulation()
     driver = simulation.start(timed())
     tasks = Timed(simulation, driver, at(100))
@@ -158,7 +158,7 @@ def partitions(simulation: Simulation) -> dict[str, int]:
     return {time.partition: time.time for time in simulation.head.manifest.event_times.get("count", ())}
 
 
-def test_a_partition_column_that_a_release_adds_changes_or_removes_holds_nobody_back() -> None:
+def test_a_partition_column_that_a_release_adds_changes_or_removes_holds_no_watermark_back() -> None:
     simulation = Simulation()
     moved = []
     for column, tells in [
@@ -200,12 +200,12 @@ def test_a_restored_epoch_goes_on_with_the_partition_column_of_today() -> None:
     assert simulation.head.manifest.watermarks["count"] == 188
 
 
-def test_a_job_that_a_former_release_left_standing_goes_on() -> None:
-    """It said of no time by which column it was told."""
+def test_a_job_of_a_former_release_goes_on() -> None:
+    """The former release did not record the partition column of its event times."""
     simulation = Simulation()
     run(simulation, simulation.start(timed()), at(100))
     simulation.world.now_ms += HOUR
-    driver = simulation.start(timed())  # whose edge has no column, and whose tasks tell partitions all the same
+    driver = simulation.start(timed())  # its edge has no column, but its tasks report partitions
     run(simulation, driver, of(x=1000, y=1000))
     assert (simulation.head.manifest.watermarks["count"], len(partitions(simulation))) == (88, 3)
     run(simulation, simulation.start(timed(partition="p")), of(x=1100))
@@ -219,7 +219,7 @@ def test_idleness_counts_from_the_start_of_the_driver_and_again_the_same_for_eac
     simulation.world.now_ms += 10 * HOUR
     driver = simulation.start(timed(partition="p", idle_after=HOUR))
     run(simulation, driver, of(x=600))
-    assert simulation.head.manifest.watermarks["count"] == 38, "y had no chance to bring anything"
+    assert simulation.head.manifest.watermarks["count"] == 38, "y could not have brought any record"
     assert not driver.epochs.is_due(simulation.world.now_ms)
     simulation.world.now_ms += HOUR
     driver.crash.faults.mixed.add(simulation.head.manifest.epoch + 1)
@@ -228,7 +228,7 @@ def test_idleness_counts_from_the_start_of_the_driver_and_again_the_same_for_eac
     assert simulation.head.manifest.watermarks["count"] == 688
 
 
-def test_an_input_that_is_empty_from_the_start_holds_nobody_back() -> None:
+def test_an_input_that_is_empty_from_the_start_holds_no_watermark_back() -> None:
     simulation = Simulation()
     plain = timed(idle_after=HOUR)
     count, total = plain.operators

@@ -1,4 +1,4 @@
-"""A start or a restore over a driver that seals epochs faster than the start looks at log and sinks."""
+"""A start or restore while a driver seals epochs faster than the start can look at the log and the sinks."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ LOOKS = (CrashPoint.S1_HEAD_FOUND, CrashPoint.S2_BEFORE_CLOSING)
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A driver that seals an epoch whenever a start has looked, and before it closes the generation."""
+    """A driver that seals an epoch after each look of a start, and before the start closes the generation."""
     made = Cluster()
     fast = ClusterDriver(made, 0, 1)
     fast.start()

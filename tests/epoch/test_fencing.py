@@ -1,4 +1,4 @@
-"""Two drivers, puts that are still on their way, answers that get lost: one line of epochs, or a named error."""
+"""Two drivers, delayed puts, lost answers: the result is one line of epochs, or a named error."""
 
 import pytest
 
@@ -98,7 +98,7 @@ def test_a_put_in_flight_when_the_next_driver_claims(arrives: str) -> None:
     with pytest.raises(StorageError, match="It is unknown whether epoch 4"):
         old.step()
     with pytest.raises(StorageError, match="It is unknown"):
-        old.step()  # it may not go on: what it put may still appear
+        old.step()  # it must not go on: what it has put may still appear
     faults = Faults()
     if arrives == "before the claim":
         simulation.world.deliver()

@@ -33,20 +33,20 @@ def test_no_epoch_is_sealed_at_the_floor_or_below_it(tmp_path: Path, floor: int,
         with pytest.raises(FencedError, match=f"the generation's floor is {floor}"):
             seal(job.log, third, 3)
     assert (job.log.newest(1) is not None) == sealed
-    assert job.log.read(1, 3).manifest == third, "it stays: others may stand on it"
+    assert job.log.read(1, 3).manifest == third, "it stays: other epochs may be based on it"
 
 
 @pytest.mark.parametrize("floor", [2, 3, 4])
 def test_a_manifest_at_the_floor_or_below_it_is_not_the_newest(tmp_path: Path, floor: int) -> None:
-    """A savepoint keeps it, or a driver that slept has put it."""
+    """Such a manifest was kept by a savepoint, or put by a driver that had slept."""
     job = sample_job(f"memory://{tmp_path}")
     newest = [job.epoch() for _ in range(3)][-1]
     raise_floor(job.storage, floor_at(job.job, floor))
     assert job.log.newest(1) == (newest if floor < 3 else None)
 
 
-def test_a_floor_that_is_there_is_made_durable(tmp_path: Path) -> None:
-    """Whoever raised it learned of an error and may have died, and manifests below it are about to go."""
+def test_a_floor_that_exists_is_made_durable(tmp_path: Path) -> None:
+    """The process that raised it got an error and may have died; manifests below it are going to be deleted."""
     job = sample_job(f"memory://{tmp_path}")
     storage = FaultyStorage(job.storage, [Fault("after", "put_if_absent")])
     with pytest.raises(StorageError):

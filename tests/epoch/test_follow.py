@@ -19,17 +19,17 @@ def sealed(
     storage: MemoryStorage, epochs: int, mark: str = "", since: StoredManifest | None = None
 ) -> list[StoredManifest]:
     """Seals epochs after `since`; those of another `mark` have other hashes."""
-    log, found = ManifestLog(storage, "job"), [since] if since else []
+    log, manifests = ManifestLog(storage, "job"), [since] if since else []
     for epoch in range((since.manifest.epoch if since else 0) + 1, epochs + 1):
         ack = Ack(uid="op", subtask=0, attempt=f"{mark}{epoch}", records_in=1, records_out=1)
         manifest = Manifest(
             job="job", generation=1, epoch=epoch, kind="epoch", incarnation="a", incarnation_number=1,
-            predecessor=found[-1].hash if found else "", processing_time=epoch,
+            predecessor=manifests[-1].hash if manifests else "", processing_time=epoch,
             operators={"op": OperatorEpoch(parallelism=1, max_parallelism=13, acks=(ack,))},
             lineage=(Span(generation=1, first=1),),
         )  # fmt: skip
-        found.append(log.put(manifest))
-    return found
+        manifests.append(log.put(manifest))
+    return manifests
 
 
 def plan_on(head: StoredManifest | None) -> EpochPlan:
@@ -67,7 +67,7 @@ def test_an_instance_that_is_too_far_back_is_loaded_anew(storage: MemoryStorage)
     assert follow.steps_since(log, line[1].hash, plan_on(line[-1])) is None
 
 
-def test_an_instance_whose_way_retention_removed_is_loaded_anew(storage: MemoryStorage) -> None:
+def test_an_instance_is_loaded_anew_if_retention_removed_manifests_since_its_token(storage: MemoryStorage) -> None:
     line = sealed(storage, 5)
     storage.delete(manifest_path(1, line[2].manifest.epoch))
     assert follow.steps_since(ManifestLog(storage, "job"), line[1].hash, plan_on(line[4])) is None

@@ -1,4 +1,4 @@
-"""A restore is a new generation: the old one is closed, sinks go back, and whoever starts next can finish it."""
+"""A restore is a new generation: the old one is closed, sinks go back, and the next start can finish it."""
 
 import pytest
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ def run(driver: SimulatedDriver) -> None:
         driver.step()
 
 
-def test_a_fork_leaves_later_epochs_of_the_old_generation_behind() -> None:
+def test_a_fork_abandons_later_epochs_of_the_old_generation() -> None:
     simulation = finished()
     target = target_of(simulation, 5)
     old = simulation.start()
@@ -199,7 +199,7 @@ def test_the_number_of_a_generation_is_never_used_twice() -> None:
 
 
 @pytest.mark.parametrize("point", CLOSED_BUT_NOT_BEGUN, ids=str)
-def test_a_restore_that_keeps_output_keeps_it_whoever_finishes_it(point: CrashPoint) -> None:
+def test_a_restore_that_keeps_output_keeps_it_whichever_start_finishes_it(point: CrashPoint) -> None:
     simulation = finished()
     before = simulation.world.table.live
     wanted = replace(simulation.restore(target_of(simulation, 5)), keep_output=True)
@@ -213,7 +213,7 @@ def test_a_restore_that_keeps_output_keeps_it_whoever_finishes_it(point: CrashPo
 
 @pytest.mark.parametrize("another", [3, 5])
 def test_an_unfinished_restore_keeps_output_for_a_start_that_says_so(another: int) -> None:
-    """A table may be compacted between the closing manifest and the sinks: then this is the only way on."""
+    """If a table was compacted after the closing manifest and before the sinks go back, this is the only way on."""
     simulation = finished()
     before = simulation.world.table.live
     with pytest.raises(SimulatedCrash):

@@ -1,4 +1,4 @@
-"""Histories of the simulated cluster: those of the corpus first, then new ones, which nobody has played before.
+"""Histories of the simulated cluster: those of the corpus first, then new ones, which were never played before.
 
 A history that fails is shrunk and printed as a line: put it into `histories/corpus.txt`. `make campaign` plays more.
 """
@@ -33,10 +33,10 @@ def seed_of_this_run() -> int:
 def play_new(histories: int) -> None:
     first = seed_of_this_run()
     chunk = play(first, histories)
-    told = [f"seed {one.seed}: {one.message}\n    {one.line}" for one in chunk.finds if one.line]
-    assert not told, (
+    failures = [f"seed {one.seed}: {one.message}\n    {one.line}" for one in chunk.finds if one.line]
+    assert not failures, (
         f"{len(chunk.finds)} of {histories} histories from seed {first} do not end well; lines for the corpus:\n  "
-        + "\n  ".join(told)
+        + "\n  ".join(failures)
     )
 
 
@@ -90,12 +90,12 @@ def test_a_history_that_fails_is_shrunk_to_what_makes_it_fail(monkeypatch: pytes
 
     monkeypatch.setattr(Player, "_dispose", late)
     actions = parse("job.1 start.3 append.3 step.7!lost@3 ckpt.4~5 dispose.9~3!fail@2 retain step resume kill tick.2")
-    found = find(actions)
-    assert found is not None
-    assert text_of(shrink(actions, found.kind)) == "start append dispose~3"
+    finding = find(actions)
+    assert finding is not None
+    assert text_of(shrink(actions, finding.kind)) == "start append dispose~3"
 
 
-def test_a_process_stops_in_front_of_any_call_and_dies_there() -> None:
+def test_a_process_stops_before_any_call_and_dies_there() -> None:
     processes, done = Processes(), []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Wishes from any thread: each is taken up or refused, once."""
+"""Requests from any thread: each is taken or refused, once."""
 
 import threading
 
@@ -15,7 +15,7 @@ def test_requests_are_taken_in_order_and_once() -> None:
     assert list(inbox.take()) == []
 
 
-def test_what_comes_behind_the_end_is_refused() -> None:
+def test_what_comes_after_the_end_is_refused() -> None:
     refused: list[int] = []
     inbox = Inbox[int](refused.append)
     inbox.put(1)

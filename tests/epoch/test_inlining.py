@@ -1,4 +1,4 @@
-"""Small changes lie in the manifest: how many bytes a task may hand over, and what is sealed of them."""
+"""Small changes are stored in the manifest: how many bytes a task may hand over, and which of them are sealed."""
 
 import json
 from typing import Any
@@ -69,7 +69,7 @@ def test_what_is_inlined_has_no_file_and_everything_else_has_one() -> None:
 
 
 @pytest.mark.parametrize("point", [CrashPoint.E5_CHANGE_FILE_WRITTEN, CrashPoint.E5_ACKED])
-def test_a_task_that_dies_leaves_nothing_of_what_it_had_in_hand(point: CrashPoint) -> None:
+def test_a_task_that_dies_leaves_no_inlined_changes(point: CrashPoint) -> None:
     simulation = Simulation()
     driver = simulation.start(faults=Faults(task_deaths=[(point, None)] * 3))
     for _ in range(3):
@@ -81,7 +81,7 @@ def test_a_task_that_dies_leaves_nothing_of_what_it_had_in_hand(point: CrashPoin
     simulation.verify()
 
 
-def test_of_two_attempts_only_what_the_sealed_one_brought_is_there() -> None:
+def test_of_two_attempts_only_the_changes_of_the_sealed_one_are_in_the_manifest() -> None:
     """The first try at each epoch lets subtasks read two attempts; the second one is sealed, under other names."""
     simulation = Simulation()
     driver = simulation.start(faults=Faults(mixed={2, 3, 4}))

@@ -1,4 +1,4 @@
-"""What a driver tells of checkpoints and of the end of the input: with the next epoch, once, the same to all."""
+"""Notices of checkpoints and of the end of input: sent with the next epoch, once, the same to all attempts."""
 
 from collections.abc import Sequence
 
@@ -57,7 +57,7 @@ def run(driver: SimulatedDriver, tasks: Tasks) -> EpochPlan:
     return tasks.plans[-1]
 
 
-def test_an_end_is_told_once_with_the_next_epoch(job: Job) -> None:
+def test_an_end_is_reported_once_with_the_next_epoch(job: Job) -> None:
     _, driver, tasks = job
     assert run(driver, tasks).completed == ()
     end(driver, 3, completed=False)
@@ -69,7 +69,7 @@ def test_an_end_is_told_once_with_the_next_epoch(job: Job) -> None:
     assert run(driver, tasks).completed == ()
 
 
-def test_every_attempt_is_told_the_same(job: Job) -> None:
+def test_every_attempt_gets_the_same_notices(job: Job) -> None:
     _, driver, tasks = job
     driver.crash.faults.mixed.add(2)
     end(driver, 4)
@@ -77,7 +77,7 @@ def test_every_attempt_is_told_the_same(job: Job) -> None:
     assert [(plan.retry, plan.completed) for plan in tasks.plans] == [(0, (4,)), (1, (4,))]
 
 
-def test_what_an_epoch_told_that_was_not_sealed_is_told_again(job: Job) -> None:
+def test_notices_of_an_epoch_that_was_not_sealed_are_repeated(job: Job) -> None:
     _, driver, tasks = job
     end(driver, 4)
     tasks.fails = True
@@ -89,7 +89,7 @@ def test_what_an_epoch_told_that_was_not_sealed_is_told_again(job: Job) -> None:
     assert run(driver, tasks).completed == (4, 5)
 
 
-def test_a_checkpoint_is_told_of_behind_the_epoch_that_it_fell_on(job: Job) -> None:
+def test_a_checkpoint_is_reported_after_the_epoch_that_carried_it(job: Job) -> None:
     _, driver, tasks = job
     coordinator = driver.epochs._barriers
     assert isinstance(coordinator, CheckpointCoordinator)
@@ -102,7 +102,7 @@ def test_a_checkpoint_is_told_of_behind_the_epoch_that_it_fell_on(job: Job) -> N
     assert driver.epochs.head.manifest.snapshot_id == 6
 
 
-def test_an_epoch_that_only_tells_carries_no_checkpoint(job: Job) -> None:
+def test_an_epoch_that_only_notifies_carries_no_checkpoint(job: Job) -> None:
     _, driver, tasks = job
     coordinator = driver.epochs._barriers
     assert isinstance(coordinator, CheckpointCoordinator)
@@ -129,7 +129,7 @@ def test_each_operator_finishes_once_when_its_input_ends(job: Job) -> None:
         {"count"},
         {"count", "total"},
     ]
-    plan = run(driver, tasks)  # there is input again, and it will end again
+    plan = run(driver, tasks)  # input has come again, and will end again
     assert plan.finishing == ()
     assert not any(operator.finished for operator in driver.epochs.head.manifest.operators.values())
 
@@ -146,7 +146,7 @@ def test_an_end_that_was_cut_off_finishes_the_others(job: Job) -> None:
     assert [uid for plan in tasks.plans for uid in plan.finishing] == ["total"]
 
 
-def test_the_log_knows_since_when_an_operator_runs(job: Job) -> None:
+def test_the_log_records_since_when_an_operator_runs(job: Job) -> None:
     simulation, driver, tasks = job
     claim = driver.epochs.head.manifest
     assert {operator.since for operator in claim.operators.values()} == {None}

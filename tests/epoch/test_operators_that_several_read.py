@@ -1,4 +1,4 @@
-"""Operators that several others read, and several last operators: an ack comes by several ways and counts once.
+"""Operators with several downstream operators, and several last operators: an ack comes several times, counts once.
 
 ```
  first ┬─> left ──┬─> meet (last)
@@ -44,8 +44,8 @@ class Play:
     """One try at PLAN.
 
     Args:
-        reads: Which attempt of an operator's subtask another one's subtask reads, if not 1.
-        mapped: What a `map` between two operators does to the barriers that pass, by these two.
+        reads: Which attempt of an upstream subtask a downstream subtask reads, if not attempt 1.
+        mapped: By upstream and downstream operator: what a `map` between them does to the barriers that pass.
     """
 
     def __init__(self, reads: Reads | None = None, mapped: dict[tuple[str, str], Failure] | None = None) -> None:
@@ -108,8 +108,8 @@ def test_an_end_that_says_nothing_is_missing_and_so_is_what_only_it_has_read(end
 
 
 @pytest.mark.parametrize("reader", ["left", "right", "aside"])
-def test_a_failure_that_one_way_tells_of_is_told(reader: str) -> None:
-    """A `map` on the way to one reader says so in the ack of the operator in front; by other ways that ack is clean."""
+def test_a_failure_that_comes_by_one_way_only_is_reported(reader: str) -> None:
+    """A `map` before one reader puts the failure into the upstream operator's ack; on other ways that ack is clean."""
     failure = Failure(kind="user_function", uid="first", subtask=0, message="the map broke")
     decision = Play(mapped={("first", reader): failure}).decide()
     assert (decision.answer, decision.failure) == (Answer.FAILURE, failure)

@@ -1,7 +1,7 @@
-"""Random lives of random drivers, zombies among them; when the faults stop, all is well (G1, G2, G3, G8).
+"""Random lives of random drivers, zombies among them; once the faults stop, G1, G2, G3 and G8 hold.
 
-Two operators in a row, or two that feed a third, which exchange barriers; other ones in each run. What happens to one
-alone, with retention, savepoints and a sink's table, plays `test_histories.py`.
+Two operators in a row, or two that feed a third, exchange barriers; the schedules differ in each run. Histories of a
+job with one operator, with retention, savepoints and a sink's table, are in `test_histories.py`.
 """
 
 from contextlib import suppress
@@ -31,7 +31,7 @@ FAULTS = st.builds(
     aborted=st.sets(EPOCHS, max_size=2),
     sink_errors=st.integers(0, 5),
 )
-# (what happens, which driver or epoch, how often)
+# (what happens, which driver or epoch, its faults)
 ACTIONS = st.tuples(
     st.sampled_from(["start", "step", "step", "step", "step", "idle", "zombie", "deliver", "restore", "rescale"]),
     st.integers(0, 99),
@@ -40,7 +40,7 @@ ACTIONS = st.tuples(
 
 
 class Schedule:
-    """Plays actions; errors and crashes end the driver they happen to, never the schedule."""
+    """Plays actions; an error or crash ends the driver that it happens to, never the schedule."""
 
     def __init__(self, seed: int) -> None:
         self.connected = bool(seed % 2)  # two operators in a row, or two that feed a third

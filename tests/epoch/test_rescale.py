@@ -18,7 +18,7 @@ from state_engine.testing.simulator import MAX_PARALLELISM, SimulatedDriver, Sim
 
 
 class Told:
-    """Who waits for a rescale."""
+    """Records how a rescale ended, for a caller that waits for it."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[int | None, str]] = []
@@ -34,7 +34,7 @@ def ask(driver: SimulatedDriver, parallelism: Any) -> Told:
 
 
 def sizes(stored: StoredManifest) -> tuple[int, ...]:
-    """What a manifest says, which has to be what ran."""
+    """Returns the parallelisms in a manifest; asserts that they are the numbers of subtasks that ran."""
     operators = stored.manifest.operators.values()
     assert all(len(operator.acks) in (0, operator.parallelism) for operator in operators)
     return tuple(operator.parallelism for operator in operators)
@@ -140,7 +140,7 @@ def test_two_before_one_epoch_are_both_done_where_they_agree() -> None:
     assert total.ends == other.ends == [(2, "")]
 
 
-def test_whoever_waits_is_told_of_the_end_of_the_job() -> None:
+def test_callers_that_wait_learn_of_the_end_of_the_job() -> None:
     simulation = Simulation()
     driver = simulation.start()
     tasks = Watched(simulation, driver)
@@ -155,7 +155,7 @@ def test_whoever_waits_is_told_of_the_end_of_the_job() -> None:
 
 
 @pytest.mark.parametrize("point", [CrashPoint.E1_PLANNED, CrashPoint.E6_BEFORE_PUT])
-def test_a_crash_in_front_of_the_seal_leaves_what_was(point: CrashPoint) -> None:
+def test_a_crash_before_the_seal_keeps_the_old_parallelism(point: CrashPoint) -> None:
     simulation = Simulation()
     driver = simulation.start(faults=Faults(crashes=[(point, 3)]))
     driver.step()
@@ -168,7 +168,7 @@ def test_a_crash_in_front_of_the_seal_leaves_what_was(point: CrashPoint) -> None
 
 
 @pytest.mark.parametrize("point", [CrashPoint.E6_SEALED, CrashPoint.E7_COMMITTED, CrashPoint.E8_BEFORE_RETURN])
-def test_a_crash_behind_the_seal_keeps_it(point: CrashPoint) -> None:
+def test_a_crash_after_the_seal_keeps_the_rescale(point: CrashPoint) -> None:
     simulation = Simulation()
     driver = simulation.start(faults=Faults(crashes=[(point, 3)]))
     driver.step()
@@ -216,7 +216,7 @@ def test_starts_keep_it_while_the_definition_says_the_same() -> None:
         assert sizes(simulation.start().step()) == (2, 7)
     assert sizes(simulation.start(request(parallelism=(5, 3))).step()) == (5, 7)
     assert sizes(simulation.start(request(parallelism=(5, 2))).step()) == (5, 2)
-    assert sizes(simulation.start(request(parallelism=(5, 3))).step()) == (5, 3), "that was another definition's"
+    assert sizes(simulation.start(request(parallelism=(5, 3))).step()) == (5, 3), "rescaled under another definition"
     simulation.verify()
 
 
@@ -227,7 +227,7 @@ def test_a_start_that_names_a_parallelism_has_it_and_ends_the_rescale() -> None:
     simulation.verify()
 
 
-def test_a_rescale_behind_a_start_with_another_parallelism_is_kept() -> None:
+def test_a_rescale_after_a_start_with_another_parallelism_is_kept() -> None:
     simulation = Simulation()
     driver = simulation.start(replace(request(), parallelism=6))
     ask(driver, {"count": 2, "total": 7})
@@ -259,7 +259,7 @@ def test_a_definition_with_too_few_key_groups_is_refused_as_such() -> None:
         simulation.start(replace(start, operators=small))
 
 
-# Who shares one parallelism ------------------------------------------------------------------------------------------
+# Which operators share one parallelism --------------------------------------------------------------------------------
 
 
 def plan(uid: str, *upstream: str, chained: bool = False, parallelism: int = 2) -> OperatorPlan:
@@ -282,9 +282,9 @@ def test_chains_and_readers_of_one_operator_share_a_parallelism() -> None:
     declared = {one.uid: 2 for one in operators}
 
     def after(wanted: Any) -> dict[str, int]:
-        found = rescaled(operators, wanted, declared)
-        assert all((one.rescaled_from is None) == (one.parallelism == 2) for one in found)
-        return {one.uid: one.parallelism for one in found if one.parallelism != 2}
+        plans = rescaled(operators, wanted, declared)
+        assert all((one.rescaled_from is None) == (one.parallelism == 2) for one in plans)
+        return {one.uid: one.parallelism for one in plans if one.parallelism != 2}
 
     assert after({"b": 4}) == {"a": 4, "b": 4, "c": 4}
     assert after({"e": 3, "f": 2}) == {"d": 3, "e": 3}
@@ -297,9 +297,9 @@ def test_chains_and_readers_of_one_operator_share_a_parallelism() -> None:
 def test_a_new_operator_of_a_rescaled_chain_is_as_wide_as_the_chain() -> None:
     simulation = rescaled_job({"total": 7})
     count, total = request().operators
-    behind = replace(
+    downstream = replace(
         total, uid="behind", parallelism=3, edges=(StreamEdge(upstream="total", chained=True),), schemas=()
     )
     with pytest.raises(LakestateError):  # the simulated job has no such operator; its claim says how wide it would be
-        simulation.start(replace(request(), operators=(count, total, behind))).step()
+        simulation.start(replace(request(), operators=(count, total, downstream))).step()
     assert sizes(simulation.head) == (2, 7, 7)

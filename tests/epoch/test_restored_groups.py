@@ -1,4 +1,4 @@
-"""A driver that takes state of another epoch between two of its own: one more manifest, fenced as any other."""
+"""A driver restores state of another epoch between two of its own: one more manifest, fenced as any other."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Write = Callable[[StoredManifest], RestoredRows]
 
 
 def writer(simulation: Simulation) -> Write:
-    """Takes the state of all keys of `count` from the head itself, so that results stay those of a plain run."""
+    """Restores the state of all keys of `count` from the head itself, so that results stay those of a plain run."""
 
     def write(head: StoredManifest) -> RestoredRows:
         world, manifest = simulation.world, head.manifest
@@ -45,7 +45,7 @@ def writer(simulation: Simulation) -> Write:
 
 
 def run(simulation: Simulation, faults: Faults, restarts: int = 30) -> None:
-    """Restores groups in front of every second epoch, until the source ends; whoever dies is started again."""
+    """Restores key groups before every second epoch, until the source ends; a driver that dies is started again."""
     for _ in range(restarts):
         try:
             driver = simulation.start(faults=faults)
@@ -83,8 +83,8 @@ def test_a_storage_that_lies_changes_no_result(outcome: PutOutcome, puts: int) -
     simulation.verify()
 
 
-def test_what_is_owed_in_front_of_it_is_paid_by_the_next_start() -> None:
-    """The driver dies with the debt; key groups are restored without it, as of a stopped job; a start pays."""
+def test_what_is_owed_before_it_is_paid_by_the_next_start() -> None:
+    """The driver dies with the debt; key groups are restored without a driver, as for a stopped job; a start pays."""
     from state_engine.epoch import carry
     from state_engine.epoch.key_groups import restored_groups
 
@@ -133,7 +133,7 @@ def test_a_driver_that_stops_refuses_and_one_whose_writer_fails_goes_on() -> Non
 
 
 class Watched(SimulatedTasks):
-    """Notes of which checkpoints the functions were told."""
+    """Records the checkpoints that the functions were notified of."""
 
     told: Sequence[int] = ()
 
@@ -142,13 +142,13 @@ class Watched(SimulatedTasks):
         return super().run(plan)
 
 
-def test_checkpoints_that_no_function_was_told_of_are_told_with_the_epoch_behind_it() -> None:
+def test_checkpoints_that_no_function_was_notified_of_are_notified_with_the_next_epoch() -> None:
     simulation = Simulation()
     driver = simulation.start()
     while driver.epochs.head.manifest.checkpoint_id is None:
         driver.step()
     checkpoint = driver.epochs.head.manifest.checkpoint_id
-    driver.epochs.look_after_checkpoints()  # the driver has heard of it
+    driver.epochs.look_after_checkpoints()  # the driver has learned of it
     sealed = driver.epochs.restore_groups(writer(simulation))
     assert (sealed.manifest.kind, sealed.manifest.checkpoint_id) == ("restore", None)
     tasks = Watched(simulation.world, driver.crash)
@@ -164,16 +164,16 @@ class Broken(SimulatedTasks):
 
 
 def test_a_rescale_whose_epoch_failed_waits_for_another_epoch() -> None:
-    simulation, told = Simulation(), list[StoredManifest | None]()
+    simulation, ends = Simulation(), list[StoredManifest | None]()
     driver = simulation.start()
     held = driver.step().manifest
-    driver.epochs.rescale(RescaleRequest({"count": 3}, lambda manifest, _: told.append(manifest)))
+    driver.epochs.rescale(RescaleRequest({"count": 3}, lambda manifest, _: ends.append(manifest)))
     with pytest.raises(UserFunctionError):
         driver.epochs.run_epoch(Broken(simulation.world, driver.crash), SourceState(positions=held.sources))
     sealed = driver.epochs.restore_groups(writer(simulation)).manifest
-    assert (sealed.operators["count"].parallelism, told) == (2, [])
+    assert (sealed.operators["count"].parallelism, ends) == (2, [])
     rescaled = driver.step()
-    assert (rescaled.manifest.operators["count"].parallelism, told) == (3, [rescaled])
+    assert (rescaled.manifest.operators["count"].parallelism, ends) == (3, [rescaled])
 
 
 def test_it_moves_neither_positions_nor_watermarks_and_time_does_not_go_back() -> None:

@@ -1,4 +1,4 @@
-"""A restore stands still for longer than its lease, anywhere, while retention runs: it is refused, or whole."""
+"""A restore pauses at any place for longer than its lease while retention runs: it is refused, or complete."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sealing where the storage does not say what became of a put."""
+"""Sealing if the storage does not report the outcome of a put."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ def second(tmp_path: Path) -> Any:
 
 
 def test_a_manifest_of_its_own_is_sealed_when_the_storage_says_that_it_stays(second: Any) -> None:
-    """An fsync may have failed behind the put: that the manifest can be read is no answer."""
+    """An fsync may have failed after the put, so being able to read the manifest proves nothing."""
     job, manifest = second
     storage = FaultyStorage(job.storage, [Fault("after", "put_if_absent")])
     assert seal(ManifestLog(storage, job.job), manifest, 3).mine

@@ -1,4 +1,4 @@
-"""A sink's table that knows more than the job's log: the root is gone, is an older one, or another job has the name."""
+"""A sink's table is ahead of the job's log: the root is gone, or is an older one, or another job has the name."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,9 +40,9 @@ def started(cluster: Cluster, epochs: int = 0, *, adopt_sinks: bool = False) -> 
 
 
 def head_of(cluster: Cluster) -> StoredManifest:
-    found = look.newest(cluster.open_log())
-    assert found is not None
-    return found
+    newest = look.newest(cluster.open_log())
+    assert newest is not None
+    return newest
 
 
 def rows_of(cluster: Cluster) -> list[int]:
@@ -63,8 +63,8 @@ def test_a_job_whose_root_was_removed_is_refused_and_writes_nothing(cluster: Clu
     assert cluster.table.versions == before
 
 
-def test_a_root_that_was_put_back_is_still_found_behind_a_compaction(cluster: Cluster) -> None:
-    """A compaction claims the job and sees no sink; the number that it takes is the one that the table has."""
+def test_a_root_that_was_put_back_is_still_detected_after_a_compaction(cluster: Cluster) -> None:
+    """A compaction claims the job without looking at sinks, and takes the very epoch number that the table has."""
     driver = started(cluster)
     cluster.save()
     driver.step()
@@ -99,7 +99,7 @@ def test_adoption_changes_nothing_where_no_sink_is_ahead(cluster: Cluster) -> No
     assert rows_of(cluster) == list(range(4 * BATCH))
 
 
-def test_an_older_root_is_refused_and_goes_on_behind_the_table_once_it_is_adopted(cluster: Cluster) -> None:
+def test_an_older_root_is_refused_and_goes_on_after_the_epoch_of_the_table_once_it_is_adopted(cluster: Cluster) -> None:
     started(cluster, 1)
     cluster.save()
     started(cluster, 2)
@@ -110,8 +110,8 @@ def test_an_older_root_is_refused_and_goes_on_behind_the_table_once_it_is_adopte
     head = head_of(cluster)
     assert (head.manifest.generation, head.manifest.epoch) == (2, 6)
     assert rows_of(cluster) == sorted([*range(3 * BATCH), *range(BATCH, 4 * BATCH)])
-    found = load(cluster.root, JOB, cluster.open_log(), head, KeyGroupRange(0, GROUPS - 1))
-    assert found == truth(4 * BATCH).state
+    state = load(cluster.root, JOB, cluster.open_log(), head, KeyGroupRange(0, GROUPS - 1))
+    assert state == truth(4 * BATCH).state
 
 
 def test_a_root_of_before_the_table_was_owed_something_is_none_that_lost_epochs(cluster: Cluster) -> None:
@@ -139,7 +139,7 @@ def test_two_roots_that_are_started_at_once_do_not_share_a_table(cluster: Cluste
 
 @pytest.fixture
 def stranger(cluster: Cluster) -> Iterator[Cluster]:
-    """Another root with three epochs, which has written to a table of its own, and now has that of `cluster`."""
+    """Another root with three epochs, which had a sink table of its own and now uses that of `cluster`."""
     started(cluster, 1)
     other = Cluster()
     other._ids = count(1_000_000)
@@ -150,7 +150,7 @@ def stranger(cluster: Cluster) -> Iterator[Cluster]:
     other.close()
 
 
-def test_another_log_is_told_even_if_it_is_further_than_the_table(stranger: Cluster) -> None:
+def test_another_log_is_reported_even_if_it_is_further_than_the_table(stranger: Cluster) -> None:
     with pytest.raises(SinkAheadError, match="is not the one that wrote it"):
         started(stranger)
 
@@ -159,7 +159,7 @@ POINTS = [CrashPoint.S2_CLOSED, CrashPoint.S3_REWOUND, CrashPoint.S2_BEFORE_CLAI
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_whoever_comes_finishes_an_adoption_that_died(cluster: Cluster, point: CrashPoint) -> None:
+def test_the_next_start_finishes_an_adoption_that_died(cluster: Cluster, point: CrashPoint) -> None:
     started(cluster, 1)
     cluster.save()
     started(cluster, 2)
@@ -172,7 +172,7 @@ def test_whoever_comes_finishes_an_adoption_that_died(cluster: Cluster, point: C
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_whoever_comes_finishes_the_adoption_of_another_logs_table(stranger: Cluster, point: CrashPoint) -> None:
+def test_the_next_start_finishes_the_adoption_of_another_logs_table(stranger: Cluster, point: CrashPoint) -> None:
     with dying_at(stranger, point):
         started(stranger, adopt_sinks=True)
     started(stranger, 1)
@@ -196,7 +196,7 @@ def test_a_driver_that_lives_is_never_ahead_of_its_log(cluster: Cluster, calls: 
 
 def test_log_and_table_of_a_release_without_birth_ids_go_on_and_pay_what_is_owed(cluster: Cluster) -> None:
     driver = started(cluster, 2)
-    process = Process("dies in front of its commit", driver.step)
+    process = Process("dies before its commit", driver.step)
     cluster.processes.run(process, 0, "table")
     process.killed = True
     cluster.processes.kill(process)

@@ -1,4 +1,4 @@
-"""A start asks in S1 whether every sink is there that sealed output belongs to, and writes nothing if one is not."""
+"""A start checks in S1 that every sink with sealed output is there, and writes nothing if one is missing."""
 
 from collections.abc import Callable
 
@@ -72,7 +72,7 @@ def test_manifests_remember_every_sink_and_where_each_writes() -> None:
     assert table_of(simulation.head.manifest, "z") is None
 
 
-def test_a_restore_remembers_sinks_that_were_new_behind_its_target() -> None:
+def test_a_restore_remembers_sinks_that_were_added_after_its_target() -> None:
     simulation = Simulation()
     target = simulation.start(with_sinks(X_TO_A)).step()
     simulation.start(with_sinks(X_TO_A, Y_TO_B)).step()
@@ -115,12 +115,12 @@ def test_another_uid_is_refused_unless_output_is_kept() -> None:
 
 
 def test_a_claim_asks_for_the_sinks_of_the_epoch_that_may_owe(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulation, told = Simulation(), list[int]()
+    simulation, checked = Simulation(), list[int]()
     owing = simulation.start().step().manifest.epoch
-    simulation.start()  # a claim on top
-    monkeypatch.setattr(SimulatedSinks, "check_owed", refusing("owed", told))
+    simulation.start()  # a claim after it
+    monkeypatch.setattr(SimulatedSinks, "check_owed", refusing("owed", checked))
     refused(simulation, request(), "owed")
-    assert told == [owing]
+    assert checked == [owing]
     simulation.start(replace(request(), keep_output=True))
 
 
@@ -128,29 +128,29 @@ def test_a_claim_asks_for_the_sinks_of_the_epoch_that_may_owe(monkeypatch: pytes
 def test_a_restore_asks_for_the_sinks_of_what_it_still_has_to_pay(
     monkeypatch: pytest.MonkeyPatch, behind: bool
 ) -> None:
-    """An epoch behind the target is abandoned, and nobody has to pay for it."""
-    simulation, told = Simulation(), list[int]()
+    """An epoch after the target is abandoned, and its debt need not be paid."""
+    simulation, checked = Simulation(), list[int]()
     driver = simulation.start()
     target = driver.step()
     if behind:
         driver.step()
-    monkeypatch.setattr(SimulatedSinks, "check_owed", refusing("owed", told))
+    monkeypatch.setattr(SimulatedSinks, "check_owed", refusing("owed", checked))
     if behind:
         simulation.start(simulation.restore(target))
     else:
         refused(simulation, simulation.restore(target), "owed")
-    assert told == ([] if behind else [target.manifest.epoch])
+    assert checked == ([] if behind else [target.manifest.epoch])
 
 
-def test_whoever_finishes_a_restore_asks_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulation, told = Simulation(), list[int]()
+def test_the_start_that_finishes_a_restore_asks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation, checked = Simulation(), list[int]()
     driver = simulation.start()
     target = driver.step()
     driver.step()
     with pytest.raises(SimulatedCrash):
         simulation.start(simulation.restore(target), Faults(crashes=[(CrashPoint.S2_CLOSED, None)]))
-    monkeypatch.setattr(SimulatedSinks, "check_rewind", refusing("rewind", told))
+    monkeypatch.setattr(SimulatedSinks, "check_rewind", refusing("rewind", checked))
     refused(simulation, request(), "rewind")
-    assert told == [target.manifest.epoch]
+    assert checked == [target.manifest.epoch]
     simulation.start(replace(request(), keep_output=True))
     assert simulation.head.manifest.generation == 2

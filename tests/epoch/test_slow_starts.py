@@ -1,4 +1,4 @@
-"""A start that stands still between two looks, while the job goes on and retention frees what the first look saw."""
+"""A start pauses between two looks, while the job goes on and retention frees what the first look saw."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a sink decides over its table: once per epoch, whoever else commits; and the way of a restore."""
+"""A table sink commits each epoch once, whichever other process commits; and what a restore does to it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -44,10 +44,10 @@ class Stage:
         )  # fmt: skip
 
     def sealed(self, epochs: int) -> list[StoredManifest]:
-        found: list[StoredManifest] = []
+        manifests: list[StoredManifest] = []
         for epoch in range(1, epochs + 1):
-            found.append(self.seal(epoch, found[-1] if found else None))
-        return found
+            manifests.append(self.seal(epoch, manifests[-1] if manifests else None))
+        return manifests
 
     def commit(self, stored: StoredManifest) -> None:
         files = [o for op in stored.manifest.operators.values() for ack in op.acks for o in ack.outputs]
@@ -60,7 +60,7 @@ def stage() -> Stage:
 
 
 def overtaken(stage: Stage, by: Callable[[], object], times: int = 1) -> None:
-    """Lets another writer come between the look and the commit."""
+    """Lets another writer act between the look at the table and the commit."""
     left = times
 
     def call(name: str, effect: Callable[[], object]) -> object:
@@ -81,7 +81,7 @@ def test_an_epoch_is_committed_once(stage: Stage) -> None:
     assert standing(stage.table, "job", "out").fence == transaction_version(1, 2)
 
 
-def test_after_a_conflict_the_table_is_opened_and_asked_again(stage: Stage) -> None:
+def test_after_a_conflict_the_table_is_opened_and_checked_again(stage: Stage) -> None:
     [stored] = stage.sealed(1)
     overtaken(stage, lambda: stage.table.append("other", ((0, "other", 0),)))
     stage.commit(stored)
@@ -182,7 +182,7 @@ def test_the_fence_moves_where_no_file_does(stage: Stage, keep_output: bool) -> 
     sealed = stage.sealed(2)
     stage.commit(sealed[0])
     stage.sink.rewind(sealed[0], 2, keep_output=keep_output)
-    stage.commit(sealed[1])  # of a driver that was declared dead
+    stage.commit(sealed[1])  # by a driver that was declared dead
     assert [row[0] for row in stage.table.live] == [1]
 
 
@@ -206,7 +206,7 @@ def test_an_epoch_that_was_not_committed_need_not_be_removed(stage: Stage) -> No
     assert [row[0] for row in stage.table.live] == [1]
 
 
-def test_a_file_that_somebody_compacted_cannot_be_taken_back(stage: Stage) -> None:
+def test_a_file_that_another_writer_compacted_cannot_be_retracted(stage: Stage) -> None:
     sealed = stage.sealed(3)
     for stored in sealed:
         stage.commit(stored)
@@ -232,7 +232,7 @@ def test_a_restore_into_an_abandoned_line_brings_its_output_back(stage: Stage) -
 
 
 def test_a_restore_into_an_abandoned_line_needs_no_manifest_that_both_lines_share(stage: Stage) -> None:
-    """Retention keeps the manifests that lead into a line which a savepoint is on, and nothing in front of them."""
+    """Retention keeps the manifests that lead into the line of a savepoint, and none before them."""
     sealed = stage.sealed(3)
     for stored in sealed:
         stage.commit(stored)

@@ -129,7 +129,7 @@ def test_who_read_only_one_of_both_is_missing_the_other(uid: str, subtask: int) 
 
 
 @pytest.mark.parametrize("where", ["a1", "b2"])
-def test_a_failure_on_either_edge_is_told_and_not_what_it_poisoned(where: str) -> None:
+def test_a_failure_on_either_edge_is_reported_and_not_what_it_poisoned(where: str) -> None:
     cause = Failure(kind="user_function", uid=where[0], subtask=int(where[1]), message="it broke")
     poison = Failure(kind="poison", uid="join", subtask=0, message="it broke")
     assert Play(**{where: cause}, join0=poison, join1=poison).decide().failure == cause
@@ -138,14 +138,14 @@ def test_a_failure_on_either_edge_is_told_and_not_what_it_poisoned(where: str) -
 CONNECTED = [(2, 3, 2), (1, 2, 4), (3, 1, 3)]
 
 
-@pytest.mark.parametrize("epoch", [4, 5])  # of `count` in even epochs, of `odd` in odd ones
+@pytest.mark.parametrize("epoch", [4, 5])  # attempts of `count` are mixed in even epochs, of `odd` in odd ones
 @pytest.mark.parametrize("parallelism", CONNECTED, ids=str)
 def test_a_mixed_epoch_runs_again_as_a_whole(parallelism: tuple[int, int, int], epoch: int) -> None:
     simulation = Simulation(parallelism=parallelism)
     assert simulation.finish(Faults(mixed={epoch})) == 1
     simulation.verify()
     subtasks, epochs = sum(parallelism), simulation.head.manifest.epoch - 1
-    tried_once_more = subtasks + 1  # and the attempt that was read besides the first one
+    tried_once_more = subtasks + 1  # plus the attempt that was read besides the first one
     assert simulation.world.reached[CrashPoint.E5_ACKED] == subtasks * epochs + tried_once_more
 
 

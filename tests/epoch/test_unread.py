@@ -1,4 +1,4 @@
-"""What a job's code does not read of the state that is there is named, and refused by a strict start."""
+"""State in the log that a job's code does not read is named, and refused by a strict start."""
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ def simulation() -> Simulation:
 
 
 def declaring(*states: StateSchema, all_known: bool = True) -> StartRequest:
-    """A start whose operator `count` declares these states; `total` has its own."""
+    """Returns a start: its operator `count` declares these states, and `total` has its own."""
     count, total = request().operators
     count = replace(count, schemas=states, all_known=all_known)
     return replace(request(), operators=(count, replace(total, schemas=(schema("total"),), all_known=True)))
@@ -40,7 +40,7 @@ def test_a_state_that_no_operator_asks_for_is_named(simulation: Simulation) -> N
     assert found(declaring(schema("count")), target) == []
 
 
-def test_an_operator_whose_open_could_not_be_asked_is_not_suspected(simulation: Simulation) -> None:
+def test_an_operator_whose_states_are_not_all_known_is_not_suspected(simulation: Simulation) -> None:
     assert found(declaring(all_known=False), simulation.head.manifest) == []
 
 
@@ -62,11 +62,11 @@ def test_an_operator_that_never_wrote_has_nothing_to_lose(simulation: Simulation
     assert found(declaring(), replace(target, operators=unwritten)) == []
 
 
-def test_it_is_told_whether_the_release_before_read_it(simulation: Simulation) -> None:
+def test_it_is_reported_whether_the_previous_release_read_it(simulation: Simulation) -> None:
     target = next(m for m in manifests(simulation) if m.kind == "epoch" and m.operators["count"].acks)
-    asked = [replace(ack, schemas=(schema("count"),)) for ack in target.operators["count"].acks]
-    others = [replace(ack, schemas=()) for ack in asked]
-    for acks, before in ((asked, False), (others, True), ([*others[1:], asked[0]], False), ([], False)):
+    reading = [replace(ack, schemas=(schema("count"),)) for ack in target.operators["count"].acks]
+    not_reading = [replace(ack, schemas=()) for ack in reading]
+    for acks, before in ((reading, False), (not_reading, True), ([*not_reading[1:], reading[0]], False), ([], False)):
         operators = target.operators | {"count": replace(target.operators["count"], acks=tuple(acks))}
         [one] = unread(declaring().operators, replace(target, operators=operators))
         assert one.before is before
@@ -127,5 +127,5 @@ def test_a_strict_start_of_code_that_reads_all_goes_on(simulation: Simulation) -
     simulation.start(replace(declaring(schema("count")), strict=True))
 
 
-def test_shapes_know_all_states_only_if_somebody_says_so() -> None:
+def test_shapes_know_all_states_only_if_this_is_declared() -> None:
     assert not OperatorShape(uid="a", parallelism=1, max_parallelism=1, keys=()).all_known

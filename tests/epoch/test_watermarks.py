@@ -1,4 +1,4 @@
-"""Where operators stand in event time, and when an epoch without records is due. Pure functions."""
+"""The watermarks of operators, and when an epoch without records is due. Pure functions."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def at(time: int, edge: int = 0, partition: str = "", active_at: int = 0) -> Hig
 def after(
     operators: Any, *epochs: Any, end: bool = False, since: int = 0, known: Any = None, watermarks: Any = None
 ) -> list[dict[str, int]]:
-    """Runs epochs of (processing time, acks); returns where the operators stand behind each."""
+    """Runs epochs of (processing time, acks); returns the watermarks of the operators after each."""
     watermarks, times = watermarks or {}, known or {}
     seen = []
     for now, acks in epochs:
@@ -41,7 +41,7 @@ def after(
     return seen
 
 
-def test_a_source_stands_its_out_of_orderness_and_two_behind_the_largest_time() -> None:
+def test_a_watermark_of_a_source_is_its_out_of_orderness_and_two_below_the_largest_time() -> None:
     job = [operator("a", source(10))]
     epochs = [(0, {"a": [ack("a", at(100)), ack("a", at(105))]}), (1, {"a": [ack("a", at(90))]}), (2, {})]
     assert after(job, *epochs) == [{"a": 93}, {"a": 93}, {"a": 93}]
@@ -59,7 +59,7 @@ def test_the_slowest_partition_decides() -> None:
     assert after(job, (0, one), (1, {"a": [ack("a", at(70, partition="y"))]})) == [{"a": 48}, {"a": 68}]
 
 
-def test_an_idle_partition_holds_nobody_back() -> None:
+def test_an_idle_partition_holds_no_watermark_back() -> None:
     job = [operator("a", source(0, idle_after=1000))]
     both = {"a": [ack("a", at(100, partition="x"), at(50, partition="y"))]}
     x = {"a": [ack("a", at(200, partition="x"))]}
@@ -67,7 +67,7 @@ def test_an_idle_partition_holds_nobody_back() -> None:
     assert after(job, (0, both), (999, x), (1000, x), (1500, y)) == [{"a": 48}, {"a": 48}, {"a": 198}, {"a": 198}]
 
 
-def test_if_all_are_idle_the_watermark_stands_still() -> None:
+def test_if_all_are_idle_the_watermark_does_not_move() -> None:
     job = [operator("a", source(0, idle_after=10))]
     assert after(job, (0, {"a": [ack("a", at(100))]}), (500, {})) == [{"a": 98}, {"a": 98}]
 
@@ -83,7 +83,7 @@ def test_a_stream_that_never_brought_anything_is_idle_as_well() -> None:
     assert after(alone, (100, {"b": [ack("b", at(7, edge=1))]})) == [{"b": 5}]
 
 
-def test_the_time_in_which_no_driver_was_there_makes_nobody_idle() -> None:
+def test_time_without_a_driver_makes_no_partition_idle() -> None:
     job = [operator("a", source(0, idle_after=100))]
     known = {"a": (at(900, partition="x", active_at=1000), at(5, partition="y", active_at=990))}
     x = {"a": [ack("a", at(950, partition="x"))]}
@@ -92,7 +92,7 @@ def test_the_time_in_which_no_driver_was_there_makes_nobody_idle() -> None:
     assert after(job, *epochs, known=known, watermarks={"a": 4}, since=0) == [{"a": 948}] * 3
 
 
-def test_an_operator_stands_one_below_where_the_one_in_front_stood_an_epoch_before() -> None:
+def test_a_watermark_is_one_below_that_of_the_upstream_operator_an_epoch_before() -> None:
     job = [operator("a", source(0)), operator("b", StreamEdge(upstream="a")), operator("c", StreamEdge(upstream="b"))]
     epochs = [(n, {"a": [ack("a", at(100 * n))]}) for n in (1, 2, 3)]
     assert after(job, *epochs) == [{"a": 98}, {"a": 198, "b": 97}, {"a": 298, "b": 197, "c": 96}]
@@ -114,7 +114,7 @@ def test_an_input_that_never_had_a_watermark_holds_all_back() -> None:
     assert after(job, (0, {"c": [ack("c", at(100, edge=0), at(70, edge=1))]})) == [{"c": 68}]
 
 
-def test_an_idle_input_is_left_out_also_behind_an_operator() -> None:
+def test_an_idle_input_is_left_out_also_downstream_of_an_operator() -> None:
     job = [
         operator("a", source(0)),
         operator("b", source(0, idle_after=100)),
@@ -124,7 +124,7 @@ def test_an_idle_input_is_left_out_also_behind_an_operator() -> None:
     assert after(job, (0, acks), (100, {})) == [{"a": 498, "b": 28}, {"a": 498, "b": 28, "c": 497}]
 
 
-def test_an_edge_behind_an_operator_may_have_a_strategy_of_its_own() -> None:
+def test_an_edge_downstream_of_an_operator_may_have_a_strategy_of_its_own() -> None:
     job = [operator("a", source(0)), operator("b", StreamEdge(upstream="a", out_of_orderness=5))]
     assert after(job, (0, {"a": [ack("a", at(500))], "b": [ack("b", at(40))]})) == [{"a": 498, "b": 33}]
 
@@ -170,7 +170,7 @@ def test_an_event_time_timer_is_due_at_the_watermark(timer: int, due: bool) -> N
     assert is_due([operator("a", source(0))], head({"a": 99}, {"a": EarliestTimers(event_time=timer)}), 0, 0) is due
 
 
-def test_a_timer_is_due_that_the_watermark_will_reach_behind_other_epochs() -> None:
+def test_a_timer_is_due_that_the_watermark_will_reach_after_other_epochs() -> None:
     job = [operator("a", source(0)), operator("b", StreamEdge(upstream="a")), operator("c", StreamEdge(upstream="b"))]
     timers = {"c": EarliestTimers(event_time=70)}
     assert is_due(job, head({"a": 72}, timers), 0, 0)
@@ -209,7 +209,7 @@ X, Y, WHOLE = at(900, partition="x", active_at=7), at(5, partition="y", active_a
     ((), "p", (X, Y)),
 ])  # fmt: skip
 def test_partitions_of_another_column_are_forgotten(before: tuple[str, ...], now: str | None, told: Any) -> None:
-    """Those of one edge; the other one has the column that it had."""
+    """Those of one edge are; the other edge keeps its column."""
     other = at(70, edge=1)
     plan = operator("a", source(0, partition=now), source(0, partition=before[1] or None if before else None))
     assert still_told(plan, (WHOLE, X, Y, other), before) == (*told, other)
@@ -220,8 +220,8 @@ def test_operators_say_their_partition_columns_if_there_is_one() -> None:
     assert operator("a", source(0), source(0)).partition_columns == ()
 
 
-def test_records_without_partition_are_told_from_streams_without() -> None:
-    """Where an earlier release has not said by which column it told partitions."""
+def test_records_without_partition_are_distinguished_from_streams_without() -> None:
+    """This holds if an earlier release did not record by which column it told partitions apart."""
     plan = operator("a", source(0, partition="p"))
     without_value = at(100, active_at=7)
     assert still_told(plan, (without_value, X, Y), ()) == (without_value, X, Y)

@@ -1,4 +1,4 @@
-"""What the package holds, and how it is laid out for the file source."""
+"""The contents of the package, and their layout for the file source."""
 
 import itertools
 import zoneinfo
@@ -46,7 +46,7 @@ def test_event_time_is_new_york_wall_clock_as_an_instant(flights: pa.Table) -> N
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:
-    """Rows in the package's layout that differ in hour and minute."""
+    """Makes rows in the package's layout that differ in hour and minute."""
     columns = {
         "carrier": "AA",
         "flight": 1,
@@ -94,6 +94,6 @@ def test_parts_are_the_whole_stream_in_its_order(flights: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("number", [0, data.PARTS + 1])
-def test_there_is_no_part_in_front_and_none_behind(number: int) -> None:
+def test_there_is_no_part_before_the_first_and_none_after_the_last(number: int) -> None:
     with pytest.raises(IndexError, match=f"no part {number}"):
         data.read_part(number)

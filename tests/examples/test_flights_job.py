@@ -1,4 +1,4 @@
-"""The functions of the job against the batch recomputation, without Spark: one dict per state, record after record."""
+"""Compares the job's functions with the batch recomputation, without Spark: a dict per state, record by record."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from state_engine.api.type_hints import parse_columns_ddl
 
 
 class FakeState:
-    """Any kind of state, by the current key."""
+    """Any kind of state, of the current key."""
 
     def __init__(self, context: "FakeContext", descriptor: Any) -> None:
         self.content: dict[Any, Any] = {}
@@ -105,7 +105,7 @@ class FakeContext:
 def run(
     function: KeyedProcessFunction, records: list[dict[str, Any]], key: str
 ) -> tuple[list[Any], list[Any], FakeContext]:
-    """Returns main output, side output and the states."""
+    """Runs the function; returns main output, side output and the states."""
     context: Any = FakeContext()
     function.open(context)
     main, side = [], []
@@ -125,7 +125,7 @@ def rows(ddl: str, values: list[Any]) -> list[dict[str, Any]]:
 
 
 def content(context: FakeContext, name: str, expected: pa.Table) -> pa.Table:
-    """One state as the table that the truth has."""
+    """Returns one state as a table like that of the truth."""
     held = context.states[name].content
     value_type = expected.schema.field("value").type
     fields = value_type.names if pa.types.is_struct(value_type) else ()

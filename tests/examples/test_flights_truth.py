@@ -1,4 +1,4 @@
-"""The batch recomputation against a slow and obvious one, and against cases worked out by hand."""
+"""Compares the batch recomputation with a slow and obvious one, and with cases that were computed by hand."""
 
 import datetime
 from collections import defaultdict
@@ -31,7 +31,7 @@ Flight = dict[str, Any]
 def flight(
     minute: int, tailnum: str | None = "N1", dep: int | None = 700, delay: float | None = 0.0, **other: Any
 ) -> Flight:
-    """A flight, by default punctual."""
+    """Makes a flight, by default punctual."""
     at = START + datetime.timedelta(minutes=minute)
     usual = {"event_time": at, "carrier": "AA", "flight": 1, "tailnum": tailnum, "origin": "JFK", "dest": "SEA"}
     return {**usual, "dep_time": dep, "arr_delay": delay, **other}
@@ -43,7 +43,7 @@ def truth_of(flights: list[Flight], folder: Path, per_file: int = 3) -> Truth:
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """The rows in the order of the stream."""
+    """Returns the rows in the order of the stream."""
     return table.sort_by([(key, "ascending") for key in data.ORDER])
 
 
@@ -118,7 +118,7 @@ class TestByHand:
 
 
 def slowly(flights: list[Flight]) -> tuple[list[Flight], list[Flight], dict[str, dict[Any, Any]]]:
-    """One flight after the other, looking back at everything before it."""
+    """Computes the truth flight by flight, each time from all flights before."""
     legs: list[Flight] = []
     carriers: list[Flight] = []
     cancelled: dict[str, int] = defaultdict(int)

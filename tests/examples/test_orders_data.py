@@ -1,4 +1,4 @@
-"""The shop's stream: endless, the same everywhere, and each part by itself."""
+"""The shop's stream is endless and the same everywhere, and each part can be made by itself."""
 
 import itertools
 from collections import Counter
@@ -36,7 +36,7 @@ def test_a_part_holds_its_six_hours(parts: list[pa.Table]) -> None:
         assert all(time.microsecond % 1000 == 0 for time in times)
 
 
-def test_a_part_does_not_depend_on_what_was_asked_for_before(parts: list[pa.Table]) -> None:
+def test_a_part_does_not_depend_on_the_parts_read_before(parts: list[pa.Table]) -> None:
     data._placed_in.cache_clear()
     assert data.read_part(140).equals(parts[139])
 
@@ -58,7 +58,7 @@ def test_payments_are_of_orders_that_were_placed_before(records: list[dict[str, 
             assert record["event_time"] > order["event_time"]
 
 
-def test_there_is_something_of_everything_that_the_job_tells_apart(records: list[dict[str, Any]]) -> None:
+def test_every_case_that_the_job_distinguishes_occurs(records: list[dict[str, Any]]) -> None:
     placed = {r["order_id"]: r["event_time"] for r in records if r["kind"] == "placed"}
     payments: dict[str, list[float]] = {}
     for record in records:

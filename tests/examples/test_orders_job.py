@@ -1,4 +1,4 @@
-"""The function of the orders job against the batch recomputation, however its input is cut."""
+"""Compares the function of the orders job with the batch recomputation, for any division of its input into epochs."""
 
 import datetime
 import random
@@ -17,7 +17,7 @@ from state_engine.api import OutputTag, WatermarkStrategy
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness
 
-PARTS = 100  # 25 days: some payments come after what is known of the first one has expired
+PARTS = 100  # 25 days: some payments come after the state of the first one has expired
 LAST = (1 << 63) - 1
 
 
@@ -70,7 +70,7 @@ def check(made: dict[str, list[tuple[Any, ...]]], truth: compare.Truth) -> None:
 
 
 def state(harness: KeyedOneInputStreamOperatorTestHarness, name: str) -> dict[Any, Any]:
-    """A state as {customer: value}."""
+    """Returns a state as {customer: value}."""
     return dict(harness.snapshot().states()[name])
 
 
@@ -104,7 +104,7 @@ def restored(
     backend: str,
     made: dict[str, list[tuple[Any, ...]]],
 ) -> KeyedOneInputStreamOperatorTestHarness:
-    """Goes on at another parallelism, and keeps what was put out so far."""
+    """Continues at another parallelism, and keeps the output so far."""
     for name, rows in outputs(before).items():
         made[name] += rows
     after = harness_of(parallelism, backend)
@@ -124,14 +124,14 @@ def test_states_in_the_middle_of_the_stream_are_those_of_the_truth(stream: pa.Ta
             assert expected.num_rows
             content = state(harness, name)
             if "user_key" in expected.column_names:
-                found = {
+                own_content = {
                     (key, user_key): tuple(v) for key, entries in content.items() for user_key, v in entries.items()
                 }
                 wanted = {(r["customer"], r["user_key"]): tuple(r["value"].values()) for r in expected.to_pylist()}
             else:
-                found = content
+                own_content = content
                 wanted = {row["customer"]: row["value"] for row in expected.to_pylist()}
-            assert found == wanted, name
+            assert own_content == wanted, name
 
 
 def test_payments_are_forgotten_after_two_weeks(stream: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""The batch recomputation of the orders against cases worked out by hand."""
+"""Compares the batch recomputation of the orders with cases that were computed by hand."""
 
 import datetime
 from pathlib import Path
@@ -54,7 +54,7 @@ def state(truth: Truth, name: str) -> dict[Any, Any]:
     }
 
 
-def test_an_order_that_nobody_pays_is_reminded_of_twice_and_cancelled(tmp_path: Path) -> None:
+def test_an_unpaid_order_gets_two_reminders_and_is_cancelled(tmp_path: Path) -> None:
     truth = truth_of([placed(0)], tmp_path)
     assert rows(truth, "reminders", "event_time", "reminder", "owed") == [(at(1), 1, 10), (at(3), 2, 10)]
     assert rows(truth, "cancelled", "event_time", "order_id", "amount", "placed_at") == [(at(7), "o1", 10, at(0))]
@@ -72,7 +72,7 @@ def test_a_payment_in_the_last_moment_counts(tmp_path: Path, ms: int, reminders:
 
 
 @pytest.mark.parametrize(("ms", "returned"), [(0, []), (1, [("o1", "not open")])])
-def test_a_payment_behind_the_cancellation_is_given_back(tmp_path: Path, ms: int, returned: list[Any]) -> None:
+def test_a_payment_after_the_cancellation_is_given_back(tmp_path: Path, ms: int, returned: list[Any]) -> None:
     truth = truth_of([placed(0), paid(7, ms=ms)], tmp_path)
     assert rows(truth, "returned", "order_id", "reason") == returned
     assert len(rows(truth, "cancelled", "order_id")) == len(returned)
@@ -113,7 +113,7 @@ def test_reminders_of_the_last_seven_days_are_recent(tmp_path: Path) -> None:
     assert state(truth, "reminded") == {"ann": [at(1), at(8)]}
 
 
-def test_a_stream_that_goes_on_stands_one_millisecond_behind_its_newest_record(tmp_path: Path) -> None:
+def test_the_watermark_of_a_stream_that_goes_on_is_one_millisecond_below_its_newest_record(tmp_path: Path) -> None:
     truth = truth_of([placed(0), placed(1, "o2", of="bob")], tmp_path, drained=False)
     assert rows(truth, "reminders", "order_id") == []
     assert state(truth, "unpaid") == {

@@ -1,4 +1,4 @@
-"""`lakestate explain`: what a job is made of, where no Spark can be started."""
+"""`lakestate explain`: shows the parts of a job, without starting Spark."""
 
 import io
 import json
@@ -37,8 +37,8 @@ from state_engine.spark.graph.dry import DrySession, NeedsSparkError
 NO_JAVA = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": "/nonexistent"}
 
 
-def test_sources_without_names_are_told_apart() -> None:
-    """Dagster's lineage has an asset for each name."""
+def test_sources_without_names_get_different_names() -> None:
+    """Their names must differ: Dagster's lineage has an asset for each name."""
     job, session = StreamJob("several", root="memory://x"), DrySession()
     streams = [
         job.from_stream(session.readStream.schema("k string").load("/in"), *named) for named in ((), (), ("in",))
@@ -100,7 +100,7 @@ class Count(KeyedProcessFunction):
         return [(value.k, 1)]
 
 
-def test_several_streams_and_what_stands_between(recwarn: pytest.WarningsRecorder) -> None:
+def test_several_streams_and_the_operators_between(recwarn: pytest.WarningsRecorder) -> None:
     job, spark = StreamJob("mixed", root="/tmp/x", parallelism=3), DrySession()
     reader = spark.readStream.format("json").option("a", 1).options(b=2)
     one = job.from_stream(reader.schema("k string, v int").load("x"), "one", bounded=True)
@@ -123,7 +123,9 @@ def test_several_streams_and_what_stands_between(recwarn: pytest.WarningsRecorde
     assert last.function == "sum(n)"
     assert last.generated_uid
     assert (last.stage, last.parallelism) == (2, 3)
-    assert last.inputs[0].steps == (f"map({test_several_streams_and_what_stands_between.__name__}.<locals>.<lambda>)",)
+    assert last.inputs[0].steps == (
+        f"map({test_several_streams_and_the_operators_between.__name__}.<locals>.<lambda>)",
+    )
     assert last.inputs[0].order_by == ("n",)
     assert [(sink.kind, sink.uid) for sink in last.sinks] == [
         ("MemorySink", "out"),

@@ -1,4 +1,4 @@
-"""Elements that a program gets back, on Spark."""
+"""Elements that `execute_and_collect` returns to a program, on Spark."""
 
 import warnings
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ def test_each_run_without_a_root_begins_anew(spark: Any) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     sums = env.from_collection([1, 2, 3]).key_by(lambda v: 0, Types.INT()).sum()
     for _ in range(2):
-        with sums.execute_and_collect("sums") as found:
-            assert isinstance(found, CloseableIterator)
-            assert sorted(found)[-1] == 6
+        with sums.execute_and_collect("sums") as elements:
+            assert isinstance(elements, CloseableIterator)
+            assert sorted(elements)[-1] == 6
 
 
 def test_a_limit_gives_a_list(spark: Any) -> None:
@@ -42,7 +42,7 @@ def test_a_limit_gives_a_list(spark: Any) -> None:
 
 def test_what_a_function_raises_comes_out_of_the_iterator(spark: Any) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    found = env.from_collection([1, 0]).map(inverse, Types.DOUBLE()).execute_and_collect()
-    with found, pytest.raises(UserFunctionError, match="ZeroDivisionError"):
-        list(found)
-    assert list(found) == []
+    elements = env.from_collection([1, 0]).map(inverse, Types.DOUBLE()).execute_and_collect()
+    with elements, pytest.raises(UserFunctionError, match="ZeroDivisionError"):
+        list(elements)
+    assert list(elements) == []

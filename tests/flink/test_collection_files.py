@@ -13,7 +13,7 @@ BATCH = pa.record_batch({"v": pa.array([1, 2])})
 
 
 def test_a_collection_is_durable_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty file of that name would be taken for the collection by every later start."""
+    """Every later start would treat an empty file of that name as the collection."""
     fsync, seen = os.fsync, []
 
     def watched(descriptor: int) -> None:

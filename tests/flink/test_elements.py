@@ -1,4 +1,4 @@
-"""Types of collections, and elements as they are printed and handed back."""
+"""Types of collections, and elements as they are printed and returned."""
 
 import datetime
 import decimal
@@ -41,12 +41,12 @@ class Point:
     ],
 )
 def test_the_type_of_a_collection(values: list[Any], ddl: str) -> None:
-    found = type_of_values(values)
-    assert found.ddl() == ddl
+    kind = type_of_values(values)
+    assert kind.ddl() == ddl
     if isinstance(values[0], (tuple, Point)):
         carrier = {tuple: tuple, Row: None}.get(type(values[0]), Point if isinstance(values[0], Point) else None)
-        assert isinstance(found, StructType)
-        assert found.carrier is carrier
+        assert isinstance(kind, StructType)
+        assert kind.carrier is carrier
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_elements_come_back_as_they_were_and_are_printed_as_flink_does(
     table = pa.Table.from_batches([batch_of(values, columns)])
     assert lines_of(table, columns) == lines
     if "struct" not in "".join(t.ddl() for t in columns.types):
-        found = elements_of(table, columns)
-        assert found == values
-        assert list(map(type, found)) == list(map(type, values))
+        elements = elements_of(table, columns)
+        assert elements == values
+        assert list(map(type, elements)) == list(map(type, values))
     assert elements_of(table.slice(0, 0), columns) == []
 
 

@@ -1,4 +1,4 @@
-"""Which selectors become key columns, and which have to be run."""
+"""Which key selectors become key columns, and which must be called."""
 
 from collections import namedtuple
 from operator import attrgetter, itemgetter
@@ -143,9 +143,9 @@ def test_computed_values_of_a_record() -> None:
 
 @pytest.mark.parametrize("key", [{"b": "x", "a": 1}, Row(b="x", a=1), namedtuple("Key", "b a")("x", 1), (1, "x")])
 def test_computed_values_with_names_count_by_name(key: Any) -> None:
-    found = key_of(lambda v: key, Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]), TUPLE)
-    assert found.given is not None
-    assert KeyOf(found.selector, found.given)(("a", 3)) == (1, "x")
+    key_plan = key_of(lambda v: key, Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]), TUPLE)
+    assert key_plan.given is not None
+    assert KeyOf(key_plan.selector, key_plan.given)(("a", 3)) == (1, "x")
 
 
 def test_functions_do_not_see_computed_columns() -> None:

@@ -1,4 +1,4 @@
-"""Whole PyFlink programs: only their import lines differ, and they give what Flink gives."""
+"""Whole PyFlink programs: only their import lines differ, and they have the same output as in Flink."""
 
 import ast
 import importlib.util
@@ -21,9 +21,9 @@ PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 
 
 def imported(source: str, package: str) -> list[str]:
-    """The names that a module imports from a package, in the order of the alphabet."""
-    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
-    return sorted(alias.name for node in found if (node.module or "").startswith(package) for alias in node.names)
+    """Returns the names that a module imports from a package, in alphabetical order."""
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    return sorted(alias.name for node in imports if (node.module or "").startswith(package) for alias in node.names)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
@@ -100,9 +100,9 @@ def test_branches_that_meet_again(spark: Any, program: Any, capsys: pytest.Captu
     program.branches_demo()
     lines = capsys.readouterr().out.splitlines()
     wrong = [line for line in lines if line.startswith("wrong> ")]
-    found = sorted(line.strip("()").split(",") for line in lines if line not in wrong)
-    assert [key for key, _ in found] == ["even"] * 2 + ["large"] * 2 + ["line"] * 6 + ["wrong"] * 2
-    last = {key: max(int(n) for other, n in found if other == key) for key, _ in found}
+    right = sorted(line.strip("()").split(",") for line in lines if line not in wrong)
+    assert [key for key, _ in right] == ["even"] * 2 + ["large"] * 2 + ["line"] * 6 + ["wrong"] * 2
+    last = {key: max(int(n) for other, n in right if other == key) for key, _ in right}
     assert last == {"even": 6, "large": 7, "line": 7, "wrong": 3}
     assert sorted(wrong)[-1] == "wrong> (wrong,3)"
     assert len(wrong) == 2
@@ -111,9 +111,9 @@ def test_branches_that_meet_again(spark: Any, program: Any, capsys: pytest.Captu
 @pytest.mark.spark
 @programs("connected")
 def test_connected_streams(spark: Any, program: Any) -> None:
-    found = program.enriched_orders()
-    assert found == [("Bob", "ink", "Oslo"), ("ann", "jam", "Rome"), ("ann", "tea", "Rome")]
-    assert {type(row) for row in found} == {Row}
+    orders = program.enriched_orders()
+    assert orders == [("Bob", "ink", "Oslo"), ("ann", "jam", "Rome"), ("ann", "tea", "Rome")]
+    assert {type(row) for row in orders} == {Row}
 
 
 @pytest.mark.spark
@@ -138,8 +138,8 @@ def test_a_job_goes_on_from_its_root(spark: Any, program: Any, tmp_path: Path) -
 
     def run(limit: int) -> list[Any]:
         stream = spark.readStream.schema("account string, amount bigint").parquet(str(folder))
-        found: list[Any] = program.running_balance(stream, (tmp_path / "root").as_uri(), limit)
-        return sorted(map(tuple, found))
+        balances: list[Any] = program.running_balance(stream, (tmp_path / "root").as_uri(), limit)
+        return sorted(map(tuple, balances))
 
     pay(1, ("a", 1), ("b", 2))
     assert run(2) == [("a", 1), ("b", 2)]
@@ -152,8 +152,8 @@ def test_a_job_goes_on_from_its_root(spark: Any, program: Any, tmp_path: Path) -
 @pytest.mark.spark
 @programs("count_window_all")
 def test_windows_over_all_elements(spark: Any, program: Any) -> None:
-    found = program.sums()
-    assert (len(found), sum(found)) == (2, 40)
+    sums = program.sums()
+    assert (len(sums), sum(sums)) == (2, 40)
 
 
 @pytest.mark.spark

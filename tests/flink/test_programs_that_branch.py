@@ -1,4 +1,4 @@
-"""Programs whose streams are read several times, as their jobs say it. No JVM."""
+"""Programs with streams that are read several times, compared with the jobs that they become. No JVM."""
 
 import warnings
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_a_source_that_comes_together_with_itself_gets_an_operator(env: StreamEx
     assert [len(operator.inputs) for operator in shown.values()] == [1, 2]
 
 
-def test_a_source_that_is_broadcast_and_read_otherwise_is_broadcast_behind_its_operator(
+def test_a_source_that_is_broadcast_and_read_otherwise_is_broadcast_after_its_operator(
     env: StreamExecutionEnvironment,
 ) -> None:
     rules = pairs(env).broadcast()

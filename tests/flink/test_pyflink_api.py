@@ -1,4 +1,4 @@
-"""Every public name of PyFlink's DataStream API is here with its signature, or in a table that says why not."""
+"""Every public name of PyFlink's DataStream API exists here with its signature, or is in a table with the reason."""
 
 import inspect
 import re
@@ -70,11 +70,11 @@ DIFFERENT_ON_PURPOSE = {
     "TypeInformation.to_internal_type": _BY_JAVA,
     "WatermarkStrategy.with_watermark_alignment": "the driver computes watermarks",
 }
-"""Class, or class and member, and why it is not as in PyFlink."""
+"""Classes, or classes and members, and why they differ from PyFlink."""
 
 
 def known_difference(name: str) -> str | None:
-    """Returns under which name a member, its class, or a class in it stands in one of the tables."""
+    """Returns the name under which one of the tables has a member, its class, or a class in it."""
     parts = name.split(".")
     if parts[-1] in TABLES.get(parts[0], ()):
         return name
@@ -88,16 +88,16 @@ def shown(parameter: inspect.Parameter) -> str:
 
 
 def unlike(line: str) -> str | None:
-    """Returns what is not as PyFlink has it; more parameters are as good, if they may be left out."""
+    """Returns the difference from PyFlink; additional optional parameters are allowed."""
     name, method, parameters = line.partition("(")
     try:
-        found = attrgetter(name)(flink)
+        member = attrgetter(name)(flink)
     except (AttributeError, ImportError):
         return "not here"
     if not method or name in OTHER_PARAMETERS:
         return None
     theirs = [part for part in parameters[:-1].split(", ") if part not in ("", "cls")]
-    given = inspect.signature(found).parameters.values()
+    given = inspect.signature(member).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in given):
         return None  # takes whatever it is given, to refuse it
     ours = [shown(parameter) for parameter in given if parameter.name != "self"]
@@ -108,8 +108,10 @@ def unlike(line: str) -> str | None:
 @pytest.mark.parametrize("line", NAMES)
 def test_a_name_is_as_in_pyflink_or_in_a_table(line: str) -> None:
     name = line.partition("(")[0]
-    found, known = unlike(line), known_difference(name)
-    assert (found is None) == (known is None), f"{line} is {found or 'as there'}, and in the tables: {known}"
+    difference, in_table = unlike(line), known_difference(name)
+    assert (difference is None) == (in_table is None), (
+        f"{line} is {difference or 'as there'}, and in the tables: {in_table}"
+    )
 
 
 def test_the_tables_name_nothing_that_pyflink_has_not() -> None:
@@ -144,11 +146,11 @@ def stand_in(kind: str) -> Any:
 
 @pytest.mark.parametrize(("kind", "method"), DIFFERENT)
 def test_what_is_not_here_says_what_to_do(kind: str, method: str) -> None:
-    found = stand_in(kind)
+    replacement = stand_in(kind)
     with pytest.raises(UnsupportedMethodError, match=rf"{kind}\.{method}\(\) is not supported") as error:
-        getattr(found, method)
+        getattr(replacement, method)
     assert error.value.action.endswith(".")
-    assert not hasattr(found, method)
+    assert not hasattr(replacement, method)
 
 
 def test_other_names_are_attribute_errors() -> None:

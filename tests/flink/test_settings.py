@@ -42,12 +42,12 @@ def test_settings_of_checkpoints() -> None:
         "externalized-checkpoint-retention": "DELETE_ON_CANCELLATION",
     }.items():
         config.set_string(f"execution.checkpointing.{key}", value)
-    found = StreamExecutionEnvironment.get_execution_environment(config).get_checkpoint_config()
-    assert found.get_checkpointing_mode() is flink.CheckpointingMode.AT_LEAST_ONCE
-    assert (found.get_checkpoint_timeout(), found.get_min_pause_between_checkpoints()) == (120_000, 300)
-    assert (found.get_max_concurrent_checkpoints(), found.get_tolerable_checkpoint_failure_number()) == (4, 5)
+    result = StreamExecutionEnvironment.get_execution_environment(config).get_checkpoint_config()
+    assert result.get_checkpointing_mode() is flink.CheckpointingMode.AT_LEAST_ONCE
+    assert (result.get_checkpoint_timeout(), result.get_min_pause_between_checkpoints()) == (120_000, 300)
+    assert (result.get_max_concurrent_checkpoints(), result.get_tolerable_checkpoint_failure_number()) == (4, 5)
     retention = flink.ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
-    assert found.get_externalized_checkpoint_retention() is retention
+    assert result.get_externalized_checkpoint_retention() is retention
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What programs become, without Spark."""
+"""The jobs that programs become, without Spark."""
 
 import re
 import warnings
@@ -104,7 +104,7 @@ def test_uid_and_name_come_after_the_call(env: StreamExecutionEnvironment) -> No
     assert [state.name for state in operator.states] == ["count"]
 
 
-def test_functions_behind_each_other_are_one_operator(env: StreamExecutionEnvironment) -> None:
+def test_functions_in_sequence_are_one_operator(env: StreamExecutionEnvironment) -> None:
     lines = env.from_collection(["to be"])
     words = lines.flat_map(split).filter(bool).map(double).filter(len).map(one, PAIR).uid("words")
     words.key_by(lambda v: v[0]).sum(1).uid("sum").filter(len).print()
@@ -164,10 +164,10 @@ def test_no_collection_on_a_root_that_is_no_folder(env: StreamExecutionEnvironme
         explained(env)
 
 
-def test_a_computed_key_lies_behind_the_fields(env: StreamExecutionEnvironment) -> None:
+def test_a_computed_key_follows_the_fields(env: StreamExecutionEnvironment) -> None:
     pairs(env).key_by(lambda v: v[1] % 2, Types.INT()).sum(1).uid("sum")
-    behind = pairs(env).map(lambda v: v, PAIR).uid("same")
-    behind.key_by(lambda v: (v[1] % 2, v[0]), Types.TUPLE([Types.INT(), Types.STRING()])).max(1).uid("max")
+    mapped = pairs(env).map(lambda v: v, PAIR).uid("same")
+    mapped.key_by(lambda v: (v[1] % 2, v[0]), Types.TUPLE([Types.INT(), Types.STRING()])).max(1).uid("max")
     shown = {operator.uid: operator for operator in explained(env).operators}
     assert shown["sum"].inputs[0].ship == "HASH(key)"
     assert shown["sum"].output == "f0 string, f1 int"
@@ -284,7 +284,7 @@ def test_a_streaming_frame_as_source(env: StreamExecutionEnvironment) -> None:
         (lambda stream: stream, "the next operator or sink"),
     ],
 )
-def test_a_type_is_asked_for_where_it_is_needed(
+def test_a_type_is_requested_where_it_is_needed(
     env: StreamExecutionEnvironment, use: Callable[[DataStream], Any], wanted_by: str
 ) -> None:
     untyped = env.from_collection([1]).map(double).name("doubled")
@@ -295,16 +295,16 @@ def test_a_type_is_asked_for_where_it_is_needed(
 
 def test_what_has_no_meaning_is_said_once(env: StreamExecutionEnvironment) -> None:
     stream = pairs(env).map(lambda v: v, PAIR)
-    with pytest.warns(UserWarning, match=r"slot_sharing_group\(\) has no effect here") as said:
+    with pytest.warns(UserWarning, match=r"slot_sharing_group\(\) has no effect here") as warned:
         stream.slot_sharing_group("a").set_parallelism(1)
-    assert [warning.filename for warning in said] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     stream.slot_sharing_group("b").rebalance().shuffle().forward().rescale()
     with pytest.warns(UserWarning, match=r"set_parallelism\(\) has no effect.*env\.set_parallelism"):
         stream.set_parallelism(7)
     stream.print().set_parallelism(1).disable_chaining().name("x")
 
 
-def test_one_subtask_can_be_asked_for(env: StreamExecutionEnvironment) -> None:
+def test_one_subtask_can_be_requested(env: StreamExecutionEnvironment) -> None:
     pairs(env).map(lambda v: v, PAIR).force_non_parallel().uid("one")
     assert list(operators(env)) == ["one"]
     env.set_parallelism(2)
@@ -347,17 +347,17 @@ def test_sinks_are_ours(env: StreamExecutionEnvironment) -> None:
 
 def test_what_has_no_uid_is_said_for_a_job_that_lasts(env: StreamExecutionEnvironment) -> None:
     pairs(env).map(lambda v: v, PAIR).key_by(lambda v: v[0]).sum(1).sink_to(MemorySink("x"))
-    with pytest.warns(UserWarning, match=r"operators with state \(sum-2\) and 1 sink\(s\) of job 'program'") as said:
+    with pytest.warns(UserWarning, match=r"operators with state \(sum-2\) and 1 sink\(s\) of job 'program'") as warned:
         env.build_job("program")
-    assert [warning.filename for warning in said] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
 
 
 def test_without_a_root_nothing_lasts() -> None:
     env = StreamExecutionEnvironment(session=DrySession())
     pairs(env).key_by(lambda v: v[0]).sum(1).print()
-    with pytest.warns(UserWarning, match="no state root") as said:
+    with pytest.warns(UserWarning, match="no state root") as warned:
         job = env.build_job()
-    assert [warning.filename for warning in said] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     assert job.name == "Flink-Streaming-Job"
 
 

@@ -1,4 +1,4 @@
-"""The modules of the scenarios stand for themselves: the recorder imports them without this project."""
+"""Modules of scenarios are imported by their plain names: the recorder imports them without this project."""
 
 import sys
 from pathlib import Path

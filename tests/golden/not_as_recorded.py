@@ -1,7 +1,7 @@
-"""What is not replayed as it was recorded: tables, each in one place.
+"""Tables of the scenarios that are not replayed as they were recorded.
 
-A feature that lands is switched on by deleting its line in `NOT_YET`: its scenarios fail strictly until then, and
-would fail the suite once they pass.
+When a feature is added, delete its line in `NOT_YET`: until then its scenarios are strict xfails, and fail the suite
+once they pass.
 """
 
 from typing import Any, NamedTuple
@@ -11,11 +11,11 @@ NOT_YET: dict[str, str] = {}
 
 
 class Different(NamedTuple):
-    """A scenario that gives something else here, on purpose.
+    """A scenario that has another result here, on purpose.
 
     Attributes:
-        reason: Why; docs/pyflink.md says it to authors.
-        rows: What the steps of these numbers give here instead.
+        reason: Why; docs/pyflink.md explains it to authors.
+        rows: What the steps with these numbers return here instead.
     """
 
     reason: str
@@ -60,20 +60,20 @@ DIFFERENT = {
 """By `group.scenario`."""
 
 WRONG_WITHIN_AN_EPOCH: dict[str, str] = {}
-"""Scenarios whose results depend on where epochs are cut, which is wrong; they fail strictly until that is mended."""
+"""Scenarios that give other results when epochs are cut differently, which is a fault; strict xfails until mended."""
 
 ONE_AFTER_THE_OTHER = dict.fromkeys(
     ("broadcast.keyed_reads_the_rules", "broadcast.side_outputs_of_both_sides", "broadcast.without_key_two_states",
      "broadcast.a_timer_reads_the_rules"),
-    "the broadcast elements of an epoch come in front of its records",
+    "the broadcast elements of an epoch come before its records",
 )  # fmt: skip
-"""Scenarios that give something else with records together, on purpose: what the reason says, docs/pyflink.md says."""
+"""Scenarios that differ on purpose when records share an epoch; docs/pyflink.md documents the reason too."""
 
 IN_EVERY_SUBTASK = dict.fromkeys(
     ("broadcast.keyed_reads_the_rules", "broadcast.side_outputs_of_both_sides", "broadcast.a_timer_reads_the_rules"),
     "what the broadcast side emits comes once from every subtask, as in Flink",
 )
-"""Scenarios that give something else at another parallelism, on purpose."""
+"""Scenarios that give another result at another parallelism, on purpose."""
 
 OTHER_TIMES = dict.fromkeys(
     ("event_windows.lateness_fires_again", "event_windows.lateness_of_an_empty_window",
@@ -84,4 +84,4 @@ OTHER_TIMES = dict.fromkeys(
     "the result of a window has the window's last time, as in Flink's Java API; PyFlink gives the time of the record "
     "or timer that made it fire",
 )  # fmt: skip
-"""Scenarios whose rows have other timestamps here, on purpose."""
+"""Scenarios with other timestamps of rows here, on purpose."""

@@ -1,4 +1,4 @@
-"""Runs a scenario over the harness of this project, and gives what each step brought."""
+"""Runs a scenario in the harness of this project, and returns the output of each step."""
 
 import dataclasses
 import importlib
@@ -31,7 +31,7 @@ Found = dict[str, list[Any]]  # rows by output; the main output is called "rows"
 
 
 class NotReplayedYet(Exception):
-    """The harness has nothing yet that runs this verb."""
+    """The harness cannot run this verb yet."""
 
 
 def scenarios_of(group: str) -> list[Scenario]:
@@ -55,12 +55,12 @@ def scenario_of(group: str, name: str) -> Scenario:
 
 
 def each_step(scenario: Scenario) -> list[list[Step]]:
-    """Every step by itself: each record is an epoch."""
+    """Returns every step by itself: each record is an epoch."""
     return [[step] for step in scenario.steps]
 
 
 def records_together(scenario: Scenario) -> list[list[Step]]:
-    """Records that follow each other are one epoch, as long as that keeps their order: an epoch has them by time."""
+    """Joins consecutive records into one epoch while this keeps their order: an epoch has its records by time."""
     parts: list[list[Step]] = [[scenario.steps[0]]]
     for before, step in pairwise(scenario.steps):
         if isinstance(before, Element) and isinstance(step, Element) and (before.at or 0) <= (step.at or 0):
@@ -73,22 +73,22 @@ def records_together(scenario: Scenario) -> list[list[Step]]:
 def replay(
     scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: bool = False, backends: Sequence[Any] = ("heap",)
 ) -> list[Found]:
-    """Runs the parts of a script; returns what each brought.
+    """Runs the parts of a script; returns the output of each.
 
     Args:
-        scenario: What runs.
-        parts: Steps that make one call each.
-        restarts: Whether a new harness goes on from a snapshot behind every part, at another parallelism.
-        backends: State backends, which the harnesses have in turn.
+        scenario: The scenario.
+        parts: Groups of steps; each group is one call.
+        restarts: Whether a new harness goes on from a snapshot after every part, at another parallelism.
+        backends: State backends, which the harnesses use in turn.
     """
-    harness, found = make_harness(scenario, state_backend=backends[0]), []
+    harness, results = make_harness(scenario, state_backend=backends[0]), []
     watermarks: dict[int, Step] = {}
     for number, part in enumerate(parts, 1):
         do(harness, part)
         watermarks |= {step.input: step for step in part if isinstance(step, Watermark)}
         if isinstance(part[-1], EndOfInput):
             watermarks.clear()
-        found.append(outputs(harness, scenario))
+        results.append(outputs(harness, scenario))
         harness.clear_output()
         if restarts:
             snapshot = harness.snapshot()
@@ -97,14 +97,14 @@ def replay(
             harness = make_harness(scenario, parallelism=1 + number % 3, state_backend=backend)
             harness.initialize_state(snapshot)
             if isinstance(harness, TwoInputHarness):
-                for step in watermarks.values():  # a snapshot has that of the operator; inputs begin with their own
+                for step in watermarks.values():  # a snapshot has the operator's watermark, not those of its inputs
                     do(harness, [step])
     harness.close()
-    return found
+    return results
 
 
 def do(harness: Harness, part: Sequence[Step]) -> None:
-    """Does the steps of one part."""
+    """Executes the steps of one part."""
     two = isinstance(harness, TwoInputHarness)
     match part[0]:
         case Element():
@@ -124,23 +124,23 @@ def do(harness: Harness, part: Sequence[Step]) -> None:
 
 def outputs(harness: Harness, scenario: Scenario) -> Found:
     """Returns the rows of all outputs as lists, as the files have them."""
-    found = {"rows": harness.extract_output_values()}
-    found |= {tag.tag_id: harness.get_side_output(tag) for tag in scenario.side_outputs}
-    return {name: [list(row) for row in rows] for name, rows in found.items()}
+    rows_by_output = {"rows": harness.extract_output_values()}
+    rows_by_output |= {tag.tag_id: harness.get_side_output(tag) for tag in scenario.side_outputs}
+    return {name: [list(row) for row in rows] for name, rows in rows_by_output.items()}
 
 
 # The operator -------------------------------------------------------------------------------------------------------
 
 
 def make_harness(scenario: Scenario, **options: Any) -> Harness:
-    """Returns a harness around what the scenario's verb stands for.
+    """Returns a harness around the operator of the scenario's verb.
 
     Args:
-        scenario: What runs.
+        scenario: The scenario.
         options: Of the harness: parallelism, state_backend.
 
     Raises:
-        NotReplayedYet: There is none.
+        NotReplayedYet: There is no such harness.
     """
     if scenario.operation.verb in ("window", "count_window"):
         return _windowed(scenario, options)
@@ -227,7 +227,7 @@ def _function(scenario: Scenario) -> Any:
 
 
 class _Delegates:
-    """What a stream does with an adapter, as a function that the harness takes."""
+    """Wraps an adapter, as a stream does, into a function that the harness takes."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
@@ -256,26 +256,26 @@ class Plain(_Delegates, ProcessFunction):
 def replay_times(scenario: Scenario) -> list[tuple[list[tuple[list[Any], int | None]], int | None]]:
     """Runs a script step by step; returns for each the main output's rows with their timestamps, and the watermark.
 
-    Rows carry timestamps in front of an operator that asks for them. The watermark is what the driver passes on; None
-    where the step did not move it.
+    Rows carry timestamps if a downstream operator requires them. The watermark is the one that the driver passes on;
+    None if the step did not move it.
     """
-    harness, found = make_harness(scenario), []
+    harness, results = make_harness(scenario), []
     times = _ask_for_times(harness)
     before = NO_WATERMARK
     for step in scenario.steps:
         do(harness, [step])
         rows = outputs(harness, scenario)["rows"]
         after = harness._instances.watermark
-        found.append((list(zip(rows, times, strict=True)), None if after == before else after))
+        results.append((list(zip(rows, times, strict=True)), None if after == before else after))
         before = after
         harness.clear_output()
         times.clear()
     harness.close()
-    return found
+    return results
 
 
 def _ask_for_times(harness: Harness) -> list[int | None]:
-    """Lets the operator's rows have timestamps, as a successor would; returns the list that they come to."""
+    """Makes the operator emit timestamps, as a downstream operator would; returns the list that collects them."""
     times: list[int | None] = []
     instances, add = harness._instances, harness._output.add
     instances._spec = dataclasses.replace(instances._spec, emits_event_time=True)
@@ -295,7 +295,7 @@ def _ask_for_times(harness: Harness) -> list[int | None]:
 
 
 def recorded_outputs(steps: Sequence[dict[str, Any]], tags: Iterable[str]) -> Iterator[Found]:
-    """Yields what each recorded step brought; the timestamps of rows are left out (README.md says why)."""
+    """Yields the output of each recorded step without the timestamps of rows (README.md explains why)."""
     for step in steps:
         side = step.get("side", {})
         rows = {"rows": step["rows"]} | {tag: side.get(tag, []) for tag in tags}

@@ -1,4 +1,4 @@
-"""What PyFlink 2.3 did, this project does: scenarios recorded from it, replayed over the harness."""
+"""This project does what PyFlink 2.3 does: scenarios recorded from it are replayed in the harness."""
 
 from functools import cache
 from pathlib import Path
@@ -81,7 +81,7 @@ def with_times(group: str, name: str) -> Any:
 
 @every_scenario(OTHER_TIMES)
 def test_rows_have_flinks_timestamps(group: str, name: str) -> None:
-    """Those of one of PyFlink's modes."""
+    """They equal those of one of PyFlink's modes."""
     recorded = RECORDED[group][name]
     id_ = f"{group}.{name}"
     other_rows = DIFFERENT[id_].rows if id_ in DIFFERENT else {}
@@ -91,17 +91,17 @@ def test_rows_have_flinks_timestamps(group: str, name: str) -> None:
                 step,
                 *(step[mode] for mode in ("in_thread_mode", "in_process_mode") if "rows" in step.get(mode, {})),
             ]
-            found, *wanted = [[list(timed) for timed in of] for of in (rows, *(mode["rows"] for mode in modes))]
+            actual, *wanted = [[list(timed) for timed in of] for of in (rows, *(mode["rows"] for mode in modes))]
             if recorded["key"]:
-                found, *wanted = map(by_key_of_row, (found, *wanted))
-            assert found in wanted, f"step {number}: {step['step']}"
+                actual, *wanted = map(by_key_of_row, (actual, *wanted))
+            assert actual in wanted, f"step {number}: {step['step']}"
 
 
 @every_scenario({})
 def test_watermarks_go_on_as_in_flink(group: str, name: str) -> None:
     steps = RECORDED[group][name]["steps"]
-    found = [watermark for _, watermark in with_times(group, name)]
-    assert found == [(step.get("watermarks") or [None])[-1] for step in steps]
+    actual = [watermark for _, watermark in with_times(group, name)]
+    assert actual == [(step.get("watermarks") or [None])[-1] for step in steps]
 
 
 def by_key_of_row(timed: list[Any]) -> list[Any]:
@@ -133,7 +133,7 @@ def test_gives_the_same_with_a_restart_on_the_other_backend_after_every_step(
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_scripts_are_those_that_were_recorded(group: str) -> None:
-    """What was changed has to be recorded again: scripts/record_flink_scenarios.py."""
+    """A changed script must be recorded again: scripts/record_flink_scenarios.py."""
     try:
         scenarios = scenarios_of(group)
     except ImportError:
@@ -148,8 +148,8 @@ def test_scripts_are_those_that_were_recorded(group: str) -> None:
 
 def script_of(scenario: Scenario) -> dict[str, Any]:
     steps = [step_to_json(step) for step in scenario.steps]
-    found = {field: getattr(scenario, field) for field in SCRIPT} | {"needs": list(scenario.needs), "steps": steps}
-    return {field: value for field, value in found.items() if field != "input2" or value is not None}
+    actual = {field: getattr(scenario, field) for field in SCRIPT} | {"needs": list(scenario.needs), "steps": steps}
+    return {field: value for field, value in actual.items() if field != "input2" or value is not None}
 
 
 def steps_of(recorded: dict[str, Any]) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ def test_the_tables_name_what_there_is() -> None:
 
 
 def assert_recorded(group: str, scenario: Scenario, parts: list[list[Any]], **how: Any) -> None:
-    found = replay(scenario, parts, **how)
+    actual = replay(scenario, parts, **how)
     tags = [tag.tag_id for tag in scenario.side_outputs]
     expected = list(recorded_outputs(RECORDED[group][scenario.name]["steps"], tags))
     if f"{group}.{scenario.name}" in DIFFERENT:
@@ -171,12 +171,12 @@ def assert_recorded(group: str, scenario: Scenario, parts: list[list[Any]], **ho
             assert rows != expected[number]["rows"], "no longer different"
             expected[number]["rows"] = rows
     begin = 0
-    for part, outputs in zip(parts, found, strict=True):
+    for part, outputs in zip(parts, actual, strict=True):
         wanted = joined(expected[begin : begin + len(part)])
         assert comparable(outputs, scenario) == comparable(wanted, scenario), f"step {begin}: {part}"
         begin += len(part)
 
 
 def comparable(outputs: Found, scenario: Scenario) -> Found:
-    """Between keys there is no order."""
+    """Sorts the rows by key, as their order between keys is undefined."""
     return {name: by_key(rows) if scenario.key else rows for name, rows in outputs.items()}

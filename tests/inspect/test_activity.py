@@ -1,4 +1,4 @@
-"""What a job has done lately, and how its state is spread over key groups."""
+"""What a job has done lately, and how its state is distributed over key groups."""
 
 from pathlib import Path
 
@@ -25,19 +25,19 @@ def test_rates_are_over_epochs_that_have_ended(root: str) -> None:
     job = sample_job(root)  # an epoch each second
     for records in (3, 5, 100):
         job.epoch({COUNT: [put(f"N{n}", n) for n in range(records)]})
-    found = activity_of(open_job(root, "flights"))
-    aircraft, carrier = found.operators
+    activity = activity_of(open_job(root, "flights"))
+    aircraft, carrier = activity.operators
     assert aircraft.records == (3, 5, 100)
     assert aircraft.records_per_s == pytest.approx(4.0)
     assert carrier.records_per_s == 0
-    assert found.epochs_per_s == pytest.approx(1.0)
+    assert activity.epochs_per_s == pytest.approx(1.0)
     assert activity_of(open_job(root, "flights"), epochs=2).operators[0].records == (5, 100)
 
 
 def test_one_epoch_has_no_rate(root: str) -> None:
     sample_job(root).epoch()
-    found = activity_of(open_job(root, "flights"))
-    assert (found.epochs_per_s, found.operators[0].records_per_s) == (None, None)
+    activity = activity_of(open_job(root, "flights"))
+    assert (activity.epochs_per_s, activity.operators[0].records_per_s) == (None, None)
 
 
 def test_claims_do_not_count_as_epochs(root: str) -> None:
@@ -63,7 +63,7 @@ def test_a_hot_key_group_is_seen_with_and_without_a_checkpoint(root: str) -> Non
     assert count.rows[hot] == 2  # the base has folded 40 rows to one
 
 
-def test_key_groups_that_share_a_row_group_are_told_apart(root: str) -> None:
+def test_key_groups_that_share_a_row_group_are_counted_separately(root: str) -> None:
     job = sample_job(root)
     keys = [f"N{n}" for n in range(60)]
     publisher = CheckpointPublisher(job.storage, job.job)
@@ -79,7 +79,7 @@ def test_key_groups_that_share_a_row_group_are_told_apart(root: str) -> None:
     assert view.key_groups()[0][2] == wanted  # a file is read once
 
 
-def test_of_large_files_the_base_tells_enough(root: str) -> None:
+def test_for_large_files_the_base_has_enough_information(root: str) -> None:
     job = sample_job(root)
     publisher = CheckpointPublisher(job.storage, job.job)
     publisher.begin(job.epoch({COUNT: [put(f"N{n}", 1) for n in range(60)]}, checkpoint_id=1))

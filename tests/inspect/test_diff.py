@@ -1,4 +1,4 @@
-"""What differs between two epochs, and looking through a state of any size."""
+"""Differences between two epochs, for states of any size."""
 
 import random
 from pathlib import Path
@@ -27,24 +27,24 @@ def root(tmp_path: Path) -> str:
     return f"memory://{tmp_path}"
 
 
-def by_state(found: Any) -> dict[tuple[str, str], Any]:
-    return {(one.uid, one.state): one for one in found}
+def by_state(diffs: Any) -> dict[tuple[str, str], Any]:
+    return {(one.uid, one.state): one for one in diffs}
 
 
 def test_entries_that_came_went_and_changed(root: str) -> None:
     job = sample_job(root)
     before = job.epoch({COUNT: [put("N1", 1), put("N2", 2), put("N3", 3)], LEGS: [append("N1", None)]})
     after = job.epoch({COUNT: [put("N2", 5), delete("N3"), put(None, 0)], LEGS: [append("N1", None)]})
-    found = by_state(diff_states(root, "flights", before, after))
-    count = found[COUNT]
+    diffs = by_state(diff_states(root, "flights", before, after))
+    count = diffs[COUNT]
     assert (count.added, count.removed, count.changed, count.unchanged) == (1, 1, 1, 1)
     assert [(one.kind, one.entry["tailnum"], one.before, one.after) for one in count.examples] == [
         ("added", None, None, 0),
         ("removed", "N3", 3, None),
         ("changed", "N2", 2, 5),
     ]
-    assert [(one.before, one.after) for one in found[LEGS].examples] == [([None], [None, None])]
-    assert found[SEEN].is_equal
+    assert [(one.before, one.after) for one in diffs[LEGS].examples] == [([None], [None, None])]
+    assert diffs[SEEN].is_equal
     assert all(one.is_equal for one in diff_states(root, "flights", after, after))
 
 
@@ -77,8 +77,8 @@ def test_an_entry_of_nan_is_the_same_entry(root: str) -> None:
         for value, zero in ((1, 0.0), (2, -0.0))
     ]
     doubles, in_rows = diff_states(root, "numbers", *epochs)
-    for found, unchanged in ((doubles, 1), (in_rows, 0)):
-        assert (found.added, found.removed, found.changed, found.unchanged) == (0, 0, 1, unchanged)
+    for diffs, unchanged in ((doubles, 1), (in_rows, 0)):
+        assert (diffs.added, diffs.removed, diffs.changed, diffs.unchanged) == (0, 0, 1, unchanged)
 
 
 def test_a_window_is_a_name_like_any_other(root: str) -> None:
@@ -89,11 +89,11 @@ def test_a_window_is_a_name_like_any_other(root: str) -> None:
     job = JobBuilder(root, "windows", [schema])
     window = {"start": 0, "end": 9}
     before = job.epoch()
-    # The model of the builder cannot hold such a namespace; only what lies in the log counts here.
+    # The model of the builder cannot hold such a namespace; only the log counts here.
     job.model["sum", "window"] = type("Ignored", (dict,), {"__setitem__": lambda *_: None})()
     after = job.epoch({("sum", "window"): [put("ann", 1, namespace=window)]})
-    [found] = diff_states(root, "windows", before, after)
-    assert (found.added, found.examples[0].entry["namespace"]) == (1, window)
+    [diffs] = diff_states(root, "windows", before, after)
+    assert (diffs.added, diffs.examples[0].entry["namespace"]) == (1, window)
 
 
 def test_elements_that_a_rescale_moved_are_no_difference(root: str) -> None:
@@ -102,7 +102,7 @@ def test_elements_that_a_rescale_moved_are_no_difference(root: str) -> None:
     schema = StateSchema(schema_id="o.1", uid="op", kind="operator", name="list", shape="list", value="bigint")
     one = pa.table({"key_group": [0, 1], "namespace": ["2", "2"], "value": [1, 2]})
     other = pa.table({"key_group": [0, 0], "namespace": ["1", "1"], "value": [1, 2]})
-    assert [found.kind for found in _compare(_entries(schema, one), _entries(schema, other))] == ["unchanged"]
+    assert [diffs.kind for diffs in _compare(_entries(schema, one), _entries(schema, other))] == ["unchanged"]
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 20, 1_000_000])
@@ -116,15 +116,15 @@ def test_random_histories_differ_as_their_models_do(root: str, rows_at_once: int
         publisher.begin(sealed[-1])
         job.adopt(publisher.completed())
     for before, after in [(sealed[0], sealed[5]), (sealed[2], sealed[4]), (sealed[5], sealed[1])]:
-        for found in diff_states(root, "flights", before, after, examples=1_000, rows_at_once=rows_at_once):
-            left = job.rows(found.uid, found.state, before)
-            right = job.rows(found.uid, found.state, after)
+        for diffs in diff_states(root, "flights", before, after, examples=1_000, rows_at_once=rows_at_once):
+            left = job.rows(diffs.uid, diffs.state, before)
+            right = job.rows(diffs.uid, diffs.state, after)
             both = left.keys() & right.keys()
-            assert found.added == len(right.keys() - left.keys())
-            assert found.removed == len(left.keys() - right.keys())
-            assert found.changed == sum(left[entry] != right[entry] for entry in both)
-            assert found.unchanged == len(both) - found.changed
-            assert len(found.examples) == found.added + found.removed + found.changed
+            assert diffs.added == len(right.keys() - left.keys())
+            assert diffs.removed == len(left.keys() - right.keys())
+            assert diffs.changed == sum(left[entry] != right[entry] for entry in both)
+            assert diffs.unchanged == len(both) - diffs.changed
+            assert len(diffs.examples) == diffs.added + diffs.removed + diffs.changed
 
 
 def test_examples_are_few_and_counts_are_whole(root: str) -> None:

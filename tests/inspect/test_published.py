@@ -1,4 +1,4 @@
-"""What a checkpoint published of each state: rows of key groups, and a few rows that really live."""
+"""What a checkpoint published of each state: rows per key group, and a few rows that are really live."""
 
 import random
 from collections import Counter
@@ -22,7 +22,7 @@ STATES = {"aircraft/count": COUNT, "aircraft/legs": LEGS, "carrier/seen": SEEN}
 
 
 class Publishing:
-    """A job whose every epoch is a checkpoint."""
+    """A job with a checkpoint of every epoch."""
 
     def __init__(self, root: str) -> None:
         self.job: JobBuilder = sample_job(root)
@@ -39,9 +39,9 @@ class Publishing:
         view = open_job(self.job.root, self.job.job)
         newest = view.completed_checkpoints().newest()
         assert newest is not None
-        found = view.published(newest)
-        assert found is not None
-        return found
+        published = view.published(newest)
+        assert published is not None
+        return published
 
 
 @pytest.fixture
@@ -49,46 +49,46 @@ def publishing(tmp_path: Path) -> Publishing:
     return Publishing(str(tmp_path))
 
 
-def schema(found: PublishedStates, table: str) -> StateSchema:
-    known = found.schema(table)
+def schema(published: PublishedStates, table: str) -> StateSchema:
+    known = published.schema(table)
     assert known is not None
     return known
 
 
 def test_rows_of_key_groups_are_those_of_the_log(publishing: Publishing) -> None:
-    found = publishing.publish({("aircraft", "count"): [put(f"N{number}", number) for number in range(50)]})
+    published = publishing.publish({("aircraft", "count"): [put(f"N{number}", number) for number in range(50)]})
     expected = Counter(key_group_of((f"N{number}",), ["string"], 13) for number in range(50))
-    assert found.key_groups(schema(found, "aircraft/count")) == [expected[group] for group in range(13)]
-    assert found.key_groups(schema(found, "carrier/seen")) == []
-    assert found.schema("carrier/other") is None
+    assert published.key_groups(schema(published, "aircraft/count")) == [expected[group] for group in range(13)]
+    assert published.key_groups(schema(published, "carrier/seen")) == []
+    assert published.schema("carrier/other") is None
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_sample_has_rows_that_live_at_the_checkpoint(publishing: Publishing, seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(8):
-        found = publishing.publish(random_changes(rng, 20))  # type: ignore[arg-type]
+        published = publishing.publish(random_changes(rng, 20))  # type: ignore[arg-type]
         for table, known in STATES.items():
             live = read_state(publishing.job.root, "flights", known.uid, known.name).to_pylist()
-            sample = found.sample(schema(found, table), 5).to_pylist()
+            sample = published.sample(schema(published, table), 5).to_pylist()
             assert len(sample) <= 5
             assert all(one in live for one in sample)
 
 
 def test_a_sample_is_of_what_was_written_last(publishing: Publishing) -> None:
     publishing.publish({("aircraft", "count"): [put(f"N{number}", number) for number in range(20)]})
-    found = publishing.publish({("aircraft", "count"): [delete("N1"), put("N2", 22)]})
-    assert [row["value"] for row in found.sample(schema(found, "aircraft/count"), 5).to_pylist()] == [22]
-    found = publishing.publish({("aircraft", "count"): [delete("N3")]})
-    assert found.sample(schema(found, "aircraft/count"), 5).num_rows == 0
+    published = publishing.publish({("aircraft", "count"): [delete("N1"), put("N2", 22)]})
+    assert [row["value"] for row in published.sample(schema(published, "aircraft/count"), 5).to_pylist()] == [22]
+    published = publishing.publish({("aircraft", "count"): [delete("N3")]})
+    assert published.sample(schema(published, "aircraft/count"), 5).num_rows == 0
 
 
 def test_of_a_large_file_only_the_first_pages_are_read(publishing: Publishing, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     rng = random.Random(1)
     legs = [append(f"N{number}", {"origin": rng.randbytes(1_000).hex(), "minutes": number}) for number in range(2_000)]
-    found = publishing.publish({("aircraft", "legs"): legs})
-    known = schema(found, "aircraft/legs")
+    published = publishing.publish({("aircraft", "legs"): legs})
+    known = schema(published, "aircraft/legs")
     base = read_base(publishing.job.storage, publishing.job.base)  # type: ignore[arg-type]
     [file] = [file for file in base.files if file.schema_id == known.schema_id]
     at_most = file.length * 3 // 4
@@ -100,16 +100,16 @@ def test_of_a_large_file_only_the_first_pages_are_read(publishing: Publishing, m
         return get_range(self, path, offset, length)
 
     monkeypatch.setattr(LocalStorage, "get_range", counted)
-    sample = found.sample(known, 5).to_pylist()
+    sample = published.sample(known, 5).to_pylist()
     assert len(sample) == 5
     assert all({"origin", "minutes"} == row["value"].keys() for row in sample)
     assert 0 < sum(read) <= at_most
 
 
 def test_values_that_are_too_large_are_not_read(publishing: Publishing, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = publishing.publish({("aircraft", "count"): [put(f"N{number}", number) for number in range(200)]})
+    published = publishing.publish({("aircraft", "count"): [put(f"N{number}", number) for number in range(200)]})
     monkeypatch.setattr(module, "LARGEST_HEAD", 100)
-    assert found.sample(schema(found, "aircraft/count"), 5).num_rows == 0
+    assert published.sample(schema(published, "aircraft/count"), 5).num_rows == 0
 
 
 def test_a_base_that_is_gone_is_named(publishing: Publishing) -> None:

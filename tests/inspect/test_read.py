@@ -22,7 +22,7 @@ from state_engine.testing.sample_jobs import SCHEMAS, random_changes, sample_job
 
 
 def published(root: str, *, checkpoints: int = 3) -> JobBuilder:
-    """Three checkpoints, and two epochs behind the last."""
+    """Makes a job with three checkpoints, and two epochs after the last one."""
     rng = random.Random(11)
     job = sample_job(root)
     publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())
@@ -79,10 +79,10 @@ def test_the_folding_query_gives_what_read_state_gives(tmp_path: Path, schema: S
     for checkpoint in (1, 2, 3):
         at = f"checkpoint:{checkpoint}"
         expected = read_state(str(tmp_path), job.job, schema.uid, schema.name, at=at)
-        found = run_state_sql(str(tmp_path), job.job, schema.uid, schema.name, at=at)
-        assert found.column_names == expected.column_names
+        rows = run_state_sql(str(tmp_path), job.job, schema.uid, schema.name, at=at)
+        assert rows.column_names == expected.column_names
         order = [("key_group", "ascending"), ("position", "ascending"), ("seq", "ascending")]
-        assert found.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
+        assert rows.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
 
 
 def test_other_dialects_are_text(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_sensor_reads_only_the_rows_that_are_new(root: str) -> None:
     assert len([path for path in fetched if path.endswith(".parquet")]) == 1
 
 
-def test_a_table_of_checkpoints_that_somebody_compacted_is_still_read(tmp_path: Path) -> None:
+def test_a_table_of_checkpoints_that_another_tool_compacted_is_still_read(tmp_path: Path) -> None:
     job = published(str(tmp_path))
     pin = trigger_savepoint(str(tmp_path), job.job)
     DeltaTable(Path(tmp_path, "flights", "_checkpoints")).optimize.compact()
@@ -195,5 +195,5 @@ def test_epochs_cross_generations_along_the_lineage(root: str) -> None:
     job.epoch()
     job.restore(target)
     job.epoch()
-    found = [(stored.manifest.generation, stored.manifest.epoch) for stored in open_job(root, job.job).epochs()]
-    assert found == [(2, 3), (2, 2), (1, 1)]
+    epochs = [(stored.manifest.generation, stored.manifest.epoch) for stored in open_job(root, job.job).epochs()]
+    assert epochs == [(2, 3), (2, 2), (1, 1)]

@@ -30,7 +30,7 @@ def publish(job: JobBuilder, checkpoint_id: int, changes: dict | None = None) ->
 
 
 def counted(root: str) -> JobBuilder:
-    """Two checkpoints, and one epoch behind them."""
+    """Makes a job with two checkpoints, and one epoch after them."""
     job = sample_job(root)
     publish(job, 1, {("aircraft", "count"): [put("N1", 1), put("N2", 2)]})
     publish(job, 2, {("aircraft", "count"): [put("N1", 10)], ("carrier", "seen"): [put(("UA", 1), 0.5, user_key="a")]})
@@ -65,11 +65,11 @@ def test_equal_user_keys_are_one_row(root: str) -> None:
     for number, zero in enumerate((0.0, -0.0)):
         publish(job, 1 + number, {("op", "times"): [put("a", number, user_key=key) for key in (nans[number], zero)]})
     for live in (False, True):
-        found = run_sql(root, "numbers", "select value from op.times", live=live)
-        assert found["value"].to_pylist() == [1, 1]
+        result = run_sql(root, "numbers", "select value from op.times", live=live)
+        assert result["value"].to_pylist() == [1, 1]
 
 
-def test_published_rows_by_default_and_sealed_ones_when_asked(root: str) -> None:
+def test_published_rows_by_default_and_sealed_ones_on_request(root: str) -> None:
     job = counted(root)
     pin = trigger_savepoint(root, job.job)
     assert total(root) == 12
@@ -81,8 +81,8 @@ def test_published_rows_by_default_and_sealed_ones_when_asked(root: str) -> None
 
 def test_a_state_that_a_checkpoint_does_not_hold_is_an_empty_table(root: str) -> None:
     counted(root)
-    found = run_sql(root, "flights", "select tailnum, value.origin from aircraft.legs")
-    assert (found.num_rows, found.column_names) == (0, ["tailnum", "origin"])
+    result = run_sql(root, "flights", "select tailnum, value.origin from aircraft.legs")
+    assert (result.num_rows, result.column_names) == (0, ["tailnum", "origin"])
 
 
 def test_before_the_first_checkpoint_only_live_rows_are_there(root: str) -> None:
@@ -117,8 +117,8 @@ def test_names_of_signs_and_capitals_are_quoted(root: str) -> None:
     schemas = [state("by-Tail.1", 'odd "name', "tailnum string", "bigint"), state("main", "a__b", "k string", "bigint")]
     job = JobBuilder(root, "flights", schemas)
     job.epoch({("by-Tail.1", 'odd "name'): [put("N1", 5)], ("main", "a__b"): [put("x", 1)]})
-    found = run_sql(root, "flights", 'select value from "by-Tail.1"."odd ""name"', live=True)
-    assert found["value"].to_pylist() == [5]
+    result = run_sql(root, "flights", 'select value from "by-Tail.1"."odd ""name"', live=True)
+    assert result["value"].to_pylist() == [5]
     assert run_sql(root, "flights", "from main.a__b", live=True).num_rows == 1
 
 

@@ -1,10 +1,10 @@
 """Schedules with a bounded number of preemptions, without those that differ only in the order of what commutes.
 
 As in CHESS (Musuvathi et al., 2008): most errors of concurrent programs need few preemptions, wherever these fall. A
-preemption in front of a storage call that commutes with all that runs meanwhile gives the run that one behind it gives.
+preemption before a storage call that commutes with all that runs meanwhile gives the same run as one after this call.
 
-What is left out is left out because of calls that were recorded in another run. With a root or an id that differs from
-run to run nothing would be in the way of anything, and all would be left out: so runs have to meet these calls again.
+Calls that were recorded in one run decide which other schedules are left out. If a root or an id differed from run to
+run, no two calls would conflict, and all schedules would be left out. So each run must make the recorded calls again.
 """
 
 import random
@@ -18,9 +18,9 @@ WHOLE = 1_000_000
 
 
 class Ran(NamedTuple):
-    """How many schedules were run, for how many places at which somebody could stop.
+    """The number of schedules that were run, and of the places at which a process could stop.
 
-    Of two processes that both stop a place is a pair of calls, one of each.
+    If two processes stop, a place is a pair of calls, one of each process.
     """
 
     schedules: int
@@ -28,9 +28,9 @@ class Ran(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Which process stops first, which stops then, and which run to the end while both stand.
+    """The process that stops first, the one that stops second, and those that run to the end while both are stopped.
 
-    Then `outer` goes on, and `inner` behind it; with `back` it is `inner` that goes on first.
+    Then `outer` goes on, and `inner` after it; with `back`, `inner` goes on first.
     """
 
     outer: str
@@ -43,13 +43,13 @@ class Pair(NamedTuple):
         return [self.outer, self.inner, *self.meanwhile]
 
     def schedule(self, before: Segments) -> Schedule:
-        """Both have stopped."""
+        """Returns the schedule in which both have stopped after the segments `before`."""
         order = (self.inner, self.outer) if self.back else (self.outer, self.inner)
         return Schedule(before, whole(*self.meanwhile, *order))
 
 
 def whole(*processes: str) -> tuple[str, ...]:
-    """Processes with all their threads."""
+    """Returns the names that schedule processes with all their threads."""
     return tuple(f"{name}/*" for name in processes)
 
 
@@ -62,38 +62,38 @@ def preempted_once(
     size: int | None = None,
     seed: int = 0,
 ) -> Ran:
-    """`outer` stops in front of each of its storage calls until `meanwhile` have ended.
+    """`outer` stops before each of its storage calls until `meanwhile` have ended.
 
     Args:
         play: Runs a schedule.
-        outer: Who is preempted.
-        meanwhile: Who runs then, one after the other.
-        first: Who runs in front of all.
-        size: How many of the schedules, spread over the calls that are in the way of `meanwhile`; all by default.
-        seed: Which of them.
+        outer: The process that is preempted.
+        meanwhile: The processes that run then, one after the other.
+        first: The processes that run before all others.
+        size: How many of the schedules, spread over the calls that conflict with those of `meanwhile`; all by default.
+        seed: Selects these schedules.
     """
     before = tuple((name, WHOLE) for name in first)
     one = _recorded(play, Schedule(before, (outer, *meanwhile)), size)
-    alone, begin, told = one.calls(outer), _begin(one, outer), _tells(outer, meanwhile)
+    alone, begin, same_process = one.calls(outer), _begin(one, outer), _tells(outer, meanwhile)
 
     def at(done: int) -> int:
         played = play(Schedule((*before, (outer, done + 1)), (*meanwhile, outer)))
         _meets(played, begin, alone[:done])
-        return _following(alone, done, () if told else _gap(played, outer, begin + done))
+        return _following(alone, done, () if same_process else _gap(played, outer, begin + done))
 
     others = [call for name in meanwhile for call in one.calls(name)]
     return Ran(1 + _each(at, alone, others, size, seed), len(alone) + 1)
 
 
 def preempted_twice(play: Play, pair: Pair, *, size: int | None = None, seed: int = 0) -> Ran:
-    """One process stops in front of each of its calls, and there another one in front of each of its own.
+    """One process stops before each of its calls, and at each of these stops another one before each of its own.
 
     Args:
         play: Runs a schedule.
-        pair: Who.
-        size: How many of the schedules if there are more, spread over the calls of both that are in the way of one of
-            the other; all by default.
-        seed: Which of them.
+        pair: The processes.
+        size: How many of the schedules if there are more, spread over the calls of either process that conflict with
+            one of another process; all by default.
+        seed: Selects these schedules.
     """
     one = _recorded(play, Schedule(rest=whole(*pair.names)), size)
     alone, nested = _gap(one, pair.inner, 0), _of(one, pair.inner)
@@ -135,18 +135,18 @@ def _every_pair(play: Play, pair: Pair, one: Interleaving) -> Ran:
 def one_among_all(
     play: Play, one: str, others: Sequence[str], mix: Segments, *, size: int | None = None, seed: int = 0
 ) -> Ran:
-    """`one` runs from beginning to end in front of each call of others that run together.
+    """`one` runs from beginning to end before each call of others that run together.
 
     Args:
         play: Runs a schedule.
         one: A process.
         others: All others.
-        mix: How these run together.
-        size: How many of the schedules, spread over the calls that are in the way of `one`; all by default.
-        seed: Which of them.
+        mix: In which order these run together.
+        size: How many of the schedules, spread over the calls that conflict with those of `one`; all by default.
+        seed: Selects these schedules.
     """
     together = _recorded(play, Schedule(mix, whole(*others, one)), size)
-    own = _of(together, one)
+    own_calls = _of(together, one)
     calls = _gap(together, one, 0)
 
     def at(place: int) -> int:
@@ -155,16 +155,16 @@ def one_among_all(
         _meets(played, 0, calls[:place])
         return _following(calls, place, _run_of(played, one, place))
 
-    return Ran(1 + _each(at, calls, own, size, seed), len(calls) + 1)
+    return Ran(1 + _each(at, calls, own_calls, size, seed), len(calls) + 1)
 
 
 def _each(at: Callable[[int], int], calls: Sequence[Call], others: Sequence[Call], size: int | None, seed: int) -> int:
-    """Tries the places that make a difference, or so many of them; `at` tries one and returns the next."""
+    """Tries the places that make a difference, or `size` of them; `at` tries one and returns the next."""
     if size is not None:
-        wanted = set(spread(_that_matter(calls, others), size, random.Random(seed)))
-        for place in sorted(wanted):
+        chosen = set(spread(_that_matter(calls, others), size, random.Random(seed)))
+        for place in sorted(chosen):
             at(place)
-        return len(wanted)
+        return len(chosen)
     runs = place = 0
     while place < len(calls):
         place, runs = at(place), runs + 1
@@ -172,12 +172,12 @@ def _each(at: Callable[[int], int], calls: Sequence[Call], others: Sequence[Call
 
 
 def spread(places: Sequence[int], size: int, choice: random.Random) -> list[int]:
-    """So many of the places, one out of each part of equal length; some several times if there are too few."""
+    """Picks `size` places, one from each part of equal length; some several times if there are fewer than `size`."""
     return [places[int((part + choice.random()) * len(places) / size)] for part in range(size)]
 
 
 def at_random(names: Sequence[str], seed: int, *, kills: int = 0) -> Schedule:
-    """Long and short runs of all processes, in any order, some of which die on the way."""
+    """Returns a random schedule: long and short runs of all processes, in any order; `kills` of them die on the way."""
     choice = random.Random(seed)
     segments = tuple((choice.choice(names), choice.choice((1, 2, 5, 12, 40))) for _ in range(choice.randrange(4, 120)))
     order = choice.sample(list(names), len(names))
@@ -186,7 +186,7 @@ def at_random(names: Sequence[str], seed: int, *, kills: int = 0) -> Schedule:
 
 
 def _recorded(play: Play, schedule: Schedule, size: int | None) -> Interleaving:
-    """Plays a schedule whose calls others are compared with; twice where places are left out for their sake."""
+    """Plays a schedule and returns its calls, to compare others with; plays it twice if its calls exclude places."""
     played = play(schedule)
     if size is None:
         _meets(play(schedule), 0, played.trace)
@@ -194,33 +194,33 @@ def _recorded(play: Play, schedule: Schedule, size: int | None) -> Interleaving:
 
 
 def _begin(played: Interleaving, name: str) -> int:
-    """Where in the trace the first call of a thread stands."""
+    """Returns the index in the trace of the first call of a thread."""
     places = [place for place, call in enumerate(played.trace) if call.process == name]
     assert places, f"{name} made no call"
     return places[0]
 
 
 def _meets(played: Interleaving, begin: int, calls: Sequence[Call]) -> None:
-    """Makes sure that a run met the calls for whose sake it was chosen, and nothing else in between."""
-    found = [*played.trace[begin : begin + len(calls)], None]
-    for call, other in zip(calls, found, strict=False):
+    """Asserts that a run made the calls for which it was chosen, and no other call in between."""
+    made = [*played.trace[begin : begin + len(calls)], None]
+    for call, other in zip(calls, made, strict=False):
         assert call == other, f"{call} was recorded, {other} made: does a root or an id differ from run to run?"
 
 
 def _of(played: Interleaving, process: str) -> list[Call]:
-    """What a process called, with its threads."""
+    """Returns the calls of a process, of all its threads."""
     return [call for call in played.trace if owner(call.process) == process]
 
 
 def _gap(played: Interleaving, name: str, begin: int) -> list[Call]:
-    """What others called from a place in the trace to the next call of a process, or of one thread."""
+    """Returns the calls of others from a place in the trace to the next call of a process, or of one thread."""
     calls = played.trace[begin:]
     mine = (place for place, call in enumerate(calls) if name in (call.process, owner(call.process)))
     return calls[: next(mine, len(calls))]
 
 
 def _run_of(played: Interleaving, process: str, begin: int) -> list[Call]:
-    """What a process called from a place in the trace to the next call of others."""
+    """Returns the calls of a process from a place in the trace to the next call of others."""
     calls = played.trace[begin:]
     others = (place for place, call in enumerate(calls) if owner(call.process) != process)
     return calls[: next(others, len(calls))]
@@ -231,12 +231,12 @@ def _steps(segments: Segments) -> int:
 
 
 def _tells(name: str, others: Sequence[str]) -> bool:
-    """Whether another thread of the process is among others: it may wait for what is told without a storage call."""
+    """Whether `others` have another thread of the process: threads may wait for each other without a storage call."""
     return any(owner(other) == owner(name) for other in others)
 
 
 def _following(alone: Sequence[Call], done: int, between: Sequence[Call]) -> int:
-    """The next place at which a preemption makes a difference, as far as the calls of others tell it."""
+    """Returns the next place at which a preemption makes a difference, judged by the calls of others."""
     done += 1
     while between and done < len(alone) and all(commute(alone[done - 1], call) for call in between):
         done += 1
@@ -244,11 +244,11 @@ def _following(alone: Sequence[Call], done: int, between: Sequence[Call]) -> int
 
 
 def _that_matter(calls: Sequence[Call], others: Sequence[Call]) -> list[int]:
-    """Places in front of all, and behind each call that is in the way of one of others; all if these made none."""
+    """Returns the first place, and that after each call that conflicts with one of `others`; all if these made none."""
     if not others:
         return list(range(len(calls)))
-    behind = (place for place in range(1, len(calls)) if not all(commute(calls[place - 1], call) for call in others))
-    return [0, *behind]
+    after = (place for place in range(1, len(calls)) if not all(commute(calls[place - 1], call) for call in others))
+    return [0, *after]
 
 
 __all__ = [

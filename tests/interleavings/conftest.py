@@ -1,4 +1,4 @@
-"""The modules of this folder stand for themselves; each of their tests begins with the same stage."""
+"""Modules of this folder are imported by their plain names; each of their tests begins with the same stage."""
 
 import sys
 from collections.abc import Iterator

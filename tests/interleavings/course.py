@@ -1,7 +1,7 @@
-"""What happened in a run, and so which of its processes may have been refused, and why.
+"""What happened in a run, and therefore which of its processes may have been refused, and why.
 
-A refusal is no loss if something that another process did calls for it, and nothing else is let through: a driver is
-fenced by a start of the same or a higher number, whoever stands on an epoch that a policy lets go is told of retention.
+A refusal is no loss if an action of another process requires it; no other refusal is accepted. A driver is fenced by a
+start with the same or a higher number. A process that uses an epoch which a policy releases gets an error of retention.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ GONE: Errors = (CondemnedError, CorruptionError, NotFoundError, NothingToRestore
 
 
 class Lost(AssertionError):
-    """Something that somebody needs is gone, or is not what it was."""
+    """Something that a process needs is gone, or has changed."""
 
 
 class Seal(NamedTuple):
-    """A manifest that was put: at which place of the trace, and by whom."""
+    """A manifest that was put: its place in the trace, and the process that put it."""
 
     at: int
     process: str
@@ -47,11 +47,11 @@ class Course:
     Attributes:
         trace: The storage calls.
         seals: The manifests that were put.
-        job: The job that all is about; forks of it are others.
-        number: The highest number of an incarnation in front of all.
-        held_since: Since when a restore of key groups has its lease, if it ever had.
-        pin: Path of the savepoint that it reads.
-        needed: What that savepoint lists.
+        job: The job that is checked; its forks are other jobs.
+        number: The highest number of an incarnation before all processes.
+        held_since: From which place of the trace on a restore of key groups had its lease, if it ever had one.
+        pin: Path of the pin of the savepoint that this restore reads.
+        needed: Paths of the files that this savepoint lists.
     """
 
     trace: Sequence[Call]
@@ -63,11 +63,11 @@ class Course:
     needed: frozenset[str]
 
     def may_end_with(self, process: str, error: BaseException) -> bool:
-        """Says whether what others did calls for this refusal."""
+        """Returns whether an action of others requires this refusal."""
         return any(isinstance(error, errors) and cause(process) for errors, cause in self._refusals(kind_of(process)))
 
     def check_leased(self) -> None:
-        """What a restore of key groups has a lease for stays until it ends, whoever owns the job meanwhile."""
+        """Files that a restore of key groups has leased stay until it ends, whichever process owns the job then."""
         if (since := self.held_since()) is None:
             return
         for call in self.trace[since : self._last("groups")]:
@@ -77,10 +77,10 @@ class Course:
     def _refusals(self, kind: str) -> list[Refusal]:
         owner: list[Refusal] = [
             ((FencedError,), self._replaced),
-            # It looks for what the job stood on before another one took it away, and retention has freed that.
+            # It looks for files that the job had before another process took it over, and retention has freed them.
             ((NotFoundError, CorruptionError), lambda name: self._replaced(name) and self._freed(name)),
         ]
-        # What a restore of the job abandoned is reached by savepoints that are there.
+        # Epochs that a restore of the job abandoned can be reached only by savepoints that exist.
         past: list[Refusal] = [(GONE, self._freed), ((NothingToRestoreError,), self._found_closing)]
         return {
             "driver": [*owner, (GONE, lambda name: self._replaced(name) and self._freed(name))],  # it may be stopped
@@ -93,10 +93,10 @@ class Course:
                 # Its epoch is leased, but a policy removes the savepoint itself.
                 ((NothingToRestoreError,), self._unpinned),
             ],
-            # Another run took a file away while this one looked: it changes nothing then.
+            # Another run deleted a file while this one was looking; this one then changes nothing.
             "retention": [((CorruptionError, NotFoundError), self._disturbed)],
             "cleaner": [((CorruptionError, NotFoundError), self._disturbed)],
-            # An epoch of the past may be condemned already, and the newest one is not the newest for ever.
+            # An old epoch may be condemned already, and the newest one becomes an old one when others are sealed.
             "savepoint": [(GONE, lambda name: self._freed(name) and self._sealed_meanwhile(name))],
             "past": past,
             "canonical": past,
@@ -104,15 +104,15 @@ class Course:
         }.get(kind, [])
 
     def _replaced(self, process: str) -> bool:
-        """Another process sealed something under a number that this one has to give way to."""
+        """Another process sealed a manifest with a number that fences this one."""
         first, last = self._first(process), self._last(process)
         seals = [(s.at, s.process, s.manifest.incarnation_number) for s in self.seals if s.manifest.job == self.job]
-        known = max((number for at, _, number in seals if at < first), default=self.number)
-        mine = min((number for _, by, number in seals if by == process), default=known + 1)
+        highest = max((number for at, _, number in seals if at < first), default=self.number)
+        mine = min((number for _, by, number in seals if by == process), default=highest + 1)
         return any(by != process and first < at < last and number >= mine for at, by, number in seals)
 
     def _freed(self, process: str) -> bool:
-        """Retention condemned or removed something in front of the end of this process."""
+        """Retention condemned or removed something before the end of this process."""
         calls = (call for call in self.trace[: self._last(process)] if call.name in WRITES)
         of_retention = (call for call in calls if kind_of(call.process) in ("retention", "cleaner"))
         return any(call.name == "delete" or call.path.startswith(CONDEMNED) for call in of_retention)
@@ -139,20 +139,20 @@ class Course:
         return next((place for place, call in enumerate(self.trace) if call.process == process), len(self.trace))
 
     def _last(self, process: str) -> int:
-        """The place behind the last call."""
+        """Returns the place after the last call."""
         return max((place for place, call in enumerate(self.trace, 1) if call.process == process), default=0)
 
 
 def kind_of(process: str) -> str:
-    """What a process is, whichever thread of it, and whether it was started anew."""
+    """Returns what kind of process this is: without the name of its thread, and without the mark of a restart."""
     return process.split("/")[0].removesuffix("+")
 
 
 def steps_of(seals: Sequence[Seal], process: str) -> str:
-    """What a process has sealed, as the script of a `Run` says it: `e` an epoch, `c` a checkpoint, `g` key groups."""
+    """Returns what a process has sealed, in the letters of `Run.script`: `e` epoch, `c` checkpoint, `g` key groups."""
     manifests = [seal.manifest for seal in seals if seal.process == process]
-    done = [one for one in manifests if one.kind == "epoch" or one.restored is not None]
-    return "".join("g" if m.restored is not None else "e" if m.checkpoint_id is None else "c" for m in done)
+    steps = [one for one in manifests if one.kind == "epoch" or one.restored is not None]
+    return "".join("g" if m.restored is not None else "e" if m.checkpoint_id is None else "c" for m in steps)
 
 
 __all__ = ["Course", "Lost", "Seal", "kind_of", "steps_of"]

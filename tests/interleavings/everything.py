@@ -63,7 +63,7 @@ POLICY = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grac
 
 @dataclass
 class LeaseHeld:
-    """The `Crash` port of a restore of key groups: what its source needs has to stay from the first point on."""
+    """The `Crash` port of a restore of key groups: from its first crash point on, its source's files must stay."""
 
     now: Callable[[], int]
     since: int | None = None
@@ -86,7 +86,7 @@ class OwnIds:
 
 @dataclass
 class Queue:
-    """The `Background` of a driver: another thread of its process does what is in it."""
+    """The `Background` of a driver: another thread of its process runs the tasks."""
 
     wait_until: Callable[[Callable[[], bool]], None]
     tasks: deque[Callable[[], None]] = field(default_factory=deque)
@@ -115,7 +115,7 @@ class Queue:
 
 @contextmanager
 def rows_decoded_once() -> Iterator[None]:
-    """Most of the time of a schedule would go into reading the same few rows of `_checkpoints` hundreds of times."""
+    """Caches rows of `_checkpoints`: schedules would spend most of their time on decoding the same few rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "decode_rows", cache(table.decode_rows))
         yield
@@ -138,7 +138,7 @@ class Everything:
 
     @classmethod
     def begin(cls, root: str) -> "Everything":
-        """Checkpoints of epochs 4, 11 and 14, of which the policy keeps one; savepoints of both kinds in between."""
+        """Makes checkpoints of epochs 4, 11 and 14 (the policy keeps one), and savepoints of both kinds between."""
         stage = cls(root)
         stage._run("begin", "eec")  # epochs 1 to 4
         stage._take("kept", "native")
@@ -153,16 +153,16 @@ class Everything:
         return stage
 
     def copy(self, root: str) -> "Everything":
-        """Returns the same in another root."""
+        """Returns a copy in another root."""
         new = Everything(root)
         new.names = self.names
         new.taken, new.disposed = dict(self.taken), set(self.disposed)
         new.sealed.manifests.update(self.sealed.manifests)
         storage = open_storage(self.root, JOB)
         assert isinstance(storage, MemoryStorage)
-        there = open_storage(root, JOB)
-        assert isinstance(there, MemoryStorage)
-        there.objects.update(storage.objects)
+        target = open_storage(root, JOB)
+        assert isinstance(target, MemoryStorage)
+        target.objects.update(storage.objects)
         new.clock.advance(60_000)
         return new
 
@@ -173,7 +173,7 @@ class Everything:
     # processes ----------------------------------------------------------------------------------------------------
 
     def play(self, names: Iterable[str], schedule: Schedule) -> Interleaving:
-        """Runs processes as a schedule says, and those that died once more; raises what they may not end with."""
+        """Runs processes as a schedule says, and restarts those that died; raises errors that they may not end with."""
         self.interleaving = Interleaving(schedule, on_put=self._note_put, restart=self._again)
         course = self._course()
         self.interleaving.run({key: run for name in names for key, run in self.processes(name).items()})
@@ -186,7 +186,7 @@ class Everything:
         return self.interleaving
 
     def processes(self, name: str) -> dict[str, Process]:
-        """One process, of one or two threads."""
+        """Returns one process, of one or two threads."""
         kind, ids = name.removesuffix("+"), OwnIds(name)
         again = name != kind
         if kind == "driver":
@@ -199,7 +199,7 @@ class Everything:
             return self._job(name, "late", "e", ids, restore=f"{JOB}/{self.names['old']}")
         if kind == "import":
             return self._job(name, "import", "ec", ids, restore=f"{JOB}/{self.names['canonical']}")
-        if kind == "stop":  # tells the driver without a storage call
+        if kind == "stop":  # reaches the driver without a storage call
             return {name: lambda: self.runs["driver"].stop()}
         single: dict[str, Callable[[Ids], None]] = {
             "groups": self._groups,
@@ -228,7 +228,7 @@ class Everything:
         return {name: run, f"{name}/publish": queue.work}
 
     def _run(self, name: str, script: str, job: str = JOB, restore: str | None = None) -> None:
-        """A job that nobody disturbs."""
+        """Runs a job while no other process runs."""
         Run(self.root, job, script, self.clock, OwnIds(name), restore)()
         self._learn()
         self.clock.advance(60_000)
@@ -236,33 +236,33 @@ class Everything:
     def _take(
         self, name: str, kind: str, *, ids: Ids | None = None, epoch: int | None = None, trigger: str = "user"
     ) -> None:
-        taken = trigger_savepoint(
+        savepoint = trigger_savepoint(
             self.root, JOB, kind=kind, epoch=epoch, clock=self.clock, ids=ids or OwnIds(name), trigger=trigger
         )
-        self.taken[taken.savepoint_id] = taken.trigger
+        self.taken[savepoint.savepoint_id] = savepoint.trigger
         if ids is None:
-            self.names[name] = taken.savepoint_id
+            self.names[name] = savepoint.savepoint_id
 
     def _savepoint_of(self, head: StoredManifest, ids: Ids) -> None:
-        """What a stop ends with."""
-        taken = trigger_savepoint(self.root, JOB, clock=self.clock, ids=ids)
-        self.taken[taken.savepoint_id] = taken.trigger
-        by = next((s.process for s in self.seals if encode_manifest(s.manifest)[1] == taken.manifest), "")
-        if taken.manifest != head.hash and by == threading.current_thread().name:
-            raise Lost(f"the job was stopped behind {head.manifest.epoch}, and its savepoint is of {taken.epoch}")
+        """Takes the savepoint with which a stop ends."""
+        savepoint = trigger_savepoint(self.root, JOB, clock=self.clock, ids=ids)
+        self.taken[savepoint.savepoint_id] = savepoint.trigger
+        by = next((s.process for s in self.seals if encode_manifest(s.manifest)[1] == savepoint.manifest), "")
+        if savepoint.manifest != head.hash and by == threading.current_thread().name:
+            raise Lost(f"the job was stopped after {head.manifest.epoch}, and its savepoint is of {savepoint.epoch}")
 
     def _dispose(self, name: str) -> None:
         self.disposed.add(self.names[name])
         dispose_savepoint(self.root, JOB, self.names[name])
 
     def _groups(self, ids: Ids) -> None:
-        done = restore_key_groups(
+        restore = restore_key_groups(
             self.root, JOB, self.names["old"], [(2, 3)], clock=self.clock, ids=ids, crash=self.held
         )
-        assert done.sealed is not None
-        restored = self.sealed.manifests[JOB, *done.sealed].manifest.restored
+        assert restore.sealed is not None
+        restored = self.sealed.manifests[JOB, *restore.sealed].manifest.restored
         if restored is None or restored.groups != {COUNT.uid: ((2, 3),)}:
-            raise Lost(f"key groups were restored, but {done.sealed} holds {restored}")
+            raise Lost(f"key groups were restored, but {restore.sealed} holds {restored}")
 
     def _retain(self, ids: Ids) -> None:
         apply_retention(self._plan(), clock=self.clock, ids=ids)
@@ -274,7 +274,7 @@ class Everything:
         return len(self.interleaving.trace) if self.interleaving is not None else 0
 
     def _course(self) -> Course:
-        """What is going to happen to the job: trace and seals grow with the run."""
+        """Returns what will happen to the job: trace and seals grow with the run."""
         assert self.interleaving is not None
         storage, pin = open_storage(self.root, JOB), pin_path(self.names["old"])
         listed = decode_pin(storage.get(pin), path=pin).pin
@@ -308,22 +308,22 @@ class Everything:
                 self._note(storage, info.path, storage.get(info.path))
 
     def _check_seals(self) -> None:
-        """Who ended has sealed all that it was to seal, who was refused nothing behind that; and nobody undid it."""
+        """A run that ended has sealed its whole script, any other run a beginning of it; and no seal was undone."""
         assert self.interleaving is not None
         head = self._head(JOB)
         assert head is not None
         for name, run in self.runs.items():
-            done, whole = steps_of(self.seals, name), run.script.replace("f", "c")
+            sealed, script = steps_of(self.seals, name), run.script.replace("f", "c")
             ended = name not in self.interleaving.errors and name not in self.interleaving.killed
-            if done != whole if ended and not run.stopping else not whole.startswith(done):
-                raise Lost(f"{name} sealed {done!r} of {whole!r}")
+            if sealed != script if ended and not run.stopping else not script.startswith(sealed):
+                raise Lost(f"{name} sealed {sealed!r} of {script!r}")
         storage = open_storage(self.root, JOB)
         for _, process, manifest in self.seals:
             place = manifest.generation, manifest.epoch
             if manifest.job != JOB:
                 continue
             if manifest.generation >= head.manifest.generation and not contains(head.manifest.lineage, *place):
-                raise Lost(f"{place}, which {process} sealed, is not behind the newest epoch")
+                raise Lost(f"{place}, which {process} sealed, is not in the lineage of the newest epoch")
             refused = kind_of(process) == "groups" and process in self.interleaving.errors
             if refused and manifest.restored is not None and storage.exists(manifest_path(*place)):
                 raise Lost(f"key groups were restored by {place}, although {process} was refused")
@@ -331,10 +331,10 @@ class Everything:
     # what must hold -----------------------------------------------------------------------------------------------
 
     def verify(self) -> None:
-        """Nothing that somebody needs is lost, now and when retention has taken all that it may take.
+        """Checks that nothing is lost that is needed, now and after retention has removed all that it may remove.
 
         Raises:
-            Lost: Something is.
+            Lost: Something that is needed is lost.
         """
         self._whole(window=False)
         self.clock.advance(LEASE_MS + 1)
@@ -348,8 +348,8 @@ class Everything:
         self._goes_on()
 
     def jobs(self) -> list[str]:
-        found = MemoryStorage.names(self.root.removeprefix("memory://"))
-        return [job for job in found if self._head(job) is not None]
+        names = MemoryStorage.names(self.root.removeprefix("memory://"))
+        return [job for job in names if self._head(job) is not None]
 
     def _head(self, job: str) -> StoredManifest | None:
         return look.newest(self._log(job))
@@ -394,13 +394,13 @@ class Everything:
             rows = read_state(self.root, job, COUNT.uid, COUNT.name, at=at)
         except LakestateError as error:
             raise Lost(f"{at or 'the newest epoch'} of {job} (g{generation} e{epoch}): {error}") from error
-        found: State = dict(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
+        state: State = dict(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
         expected = self.sealed.state(job, generation, epoch)
-        if found != expected:
-            raise Lost(f"{at or 'the newest epoch'} of {job} (g{generation} e{epoch}) is {found}, not {expected}")
+        if state != expected:
+            raise Lost(f"{at or 'the newest epoch'} of {job} (g{generation} e{epoch}) is {state}, not {expected}")
 
     def _same_numbers(self, job: str) -> None:
-        """A number is sealed once: what lies above the floor is what was first put there."""
+        """A number is sealed once: each manifest above the floor is the first one that was put there."""
         storage, log = open_storage(self.root, job), self._log(job)
         floors = log.floors()
         for info in storage.list("_epochs"):
@@ -410,7 +410,7 @@ class Everything:
                     raise Lost(f"{info.path} of {job} was sealed twice")
 
     def _no_garbage(self, job: str) -> None:
-        """What is left is named by something that is kept."""
+        """Each remaining file is named by something that is kept."""
         storage, plan = open_storage(self.root, job), self._plan(job)
         assert not plan.removals, plan.removals
         paths = [info.path for info in storage.list("")]

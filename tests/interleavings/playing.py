@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 def sample(size: int) -> int | None:
-    """How many schedules a test with many takes: `size`, unless the environment says a number, or `all` (None)."""
+    """Returns how many schedules a test with many runs: `size`, or the environment's number, or `all` (None)."""
     wanted = os.environ.get(VARIABLE, "")
     return None if wanted == "all" else int(wanted or size)
 
 
 def some_now(names: Iterable[T], now: Collection[T]) -> list[Any]:
-    """Returns the parameters of a test of which `make test` runs those in `now`, and `make test-long` all others."""
+    """Returns the parameters of a test: `make test` runs those in `now`, and `make test-long` all others."""
     return [name if name in now else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
@@ -32,9 +32,9 @@ class Replay:
     """Runs schedules. The root is always the same one, so that the same schedule makes the same calls.
 
     Attributes:
-        template: What each schedule begins with.
-        played: How many were run.
-        ends: What they ended with: what is verified afterwards depends on nothing else.
+        template: The stage with which each schedule begins.
+        played: The number of schedules that were run.
+        ends: Hashes of their ends; what is verified afterwards depends on nothing else.
     """
 
     template: Everything
@@ -60,16 +60,16 @@ class Replay:
 
 
 def end_of(stage: Everything) -> str:
-    """Stands for all objects, manifests that were ever sealed, and savepoints that were taken and disposed of."""
-    told = hashlib.sha256()
+    """Hashes all objects, all manifests that were ever sealed, and the savepoints that were taken and disposed of."""
+    digest = hashlib.sha256()
     root = stage.root.removeprefix("memory://")
     for job in MemoryStorage.names(root):
         for path, (data, _) in sorted(MemoryStorage.open(f"{root}/{job}").objects.items()):
-            told.update(f"{job} {path} {len(data)}\n".encode())
-            told.update(data)
-    told.update(repr(sorted((place, stored.hash) for place, stored in stage.sealed.manifests.items())).encode())
-    told.update(repr((sorted(stage.taken.items()), sorted(stage.disposed))).encode())
-    return told.hexdigest()
+            digest.update(f"{job} {path} {len(data)}\n".encode())
+            digest.update(data)
+    digest.update(repr(sorted((place, stored.hash) for place, stored in stage.sealed.manifests.items())).encode())
+    digest.update(repr((sorted(stage.taken.items()), sorted(stage.disposed))).encode())
+    return digest.hexdigest()
 
 
 __all__ = ["VARIABLE", "Replay", "end_of", "sample", "some_now"]

@@ -50,7 +50,7 @@ def group_of(key: str) -> int:
 
 
 def after(state: State, first: int, last: int) -> State:
-    """What a state is after some more records."""
+    """Returns the state after the records from `first` to `last`, without `last`."""
     state = dict(state)
     for record in range(first, last):
         if record % 5 == 4:
@@ -156,7 +156,7 @@ class Run:
             self.on_end()
 
     def stop(self) -> None:
-        """Asks the driver to end behind its epoch; before that it never begins one. May be called anywhere."""
+        """Asks the driver to end after its epoch; without a driver yet, none will begin. May be called at any place."""
         self.stopping = True
         if self.driver is not None:
             self.driver.request_stop()
@@ -200,12 +200,12 @@ class Run:
 
 @dataclass
 class Sealed:
-    """Every manifest that was ever sealed, and what the state was after it. Nothing is ever forgotten here."""
+    """Every manifest that was ever sealed, and the state after it. Nothing is ever removed here."""
 
     manifests: dict[tuple[str, int, int], StoredManifest] = field(default_factory=dict)
 
     def state(self, job: str, generation: int, epoch: int) -> State:
-        """What the state was, from the manifest's records and those before it alone: no change file is asked."""
+        """Computes the state after a manifest from its records and those before it alone, without any change file."""
         manifest = self.manifests[job, generation, epoch].manifest
         before = self._before(manifest)
         if before is None:
@@ -213,11 +213,11 @@ class Sealed:
         state = self.state(*before)
         if manifest.restored is not None:
             source = manifest.restored.source
-            came = self.state(source.job, source.generation, source.epoch)
+            restored = self.state(source.job, source.generation, source.epoch)
             [ranges] = manifest.restored.groups.values()
             groups = {group for first, last in ranges for group in range(first, last + 1)}
             kept = {key: value for key, value in state.items() if group_of(key) not in groups}
-            return kept | {key: value for key, value in came.items() if group_of(key) in groups}
+            return kept | {key: value for key, value in restored.items() if group_of(key) in groups}
         return after(state, position(self.manifests[before].manifest), position(manifest))
 
     @staticmethod

@@ -26,7 +26,7 @@ DIES_NOW = ("driver", "groups", "savepoint", "retention", "compact")
 
 
 @pytest.mark.parametrize("dies", some_now([*(name for name in PROCESSES if name != "cleaner"), "compact"], DIES_NOW))
-def test_one_dies_behind_each_of_its_writes(replay: Replay, dies: str) -> None:
+def test_one_dies_after_each_of_its_writes(replay: Replay, dies: str) -> None:
     names = [dies, "cleaner"]
     calls = replay(names, Schedule(rest=(dies, f"{dies}/publish"))).calls(dies)
     for call in range(1, len(calls) + 1):

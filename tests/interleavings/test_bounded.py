@@ -1,4 +1,4 @@
-"""That the enumerators enumerate: of small processes every order is tried by force, and each end is among theirs."""
+"""The enumerators are complete: for small processes every order is tried, and each end is one that they reach too."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ Ends = set[tuple[object, ...]]
 
 
 class World:
-    """Three processes that read, list, write and delete a handful of objects, and what came of it, run by run."""
+    """Three processes that read, list, write and delete a handful of objects, and the ends of all runs."""
 
     def __init__(self, roots: Iterator[str]) -> None:
         self.roots = roots
@@ -52,9 +52,9 @@ def processes(storage: MemoryStorage, tell: Callable[[object], None]) -> Mapping
         storage.delete("a/3")
 
     def two() -> None:
-        found = storage.exists("a/3")
+        existed = storage.exists("a/3")
         storage.delete("a/1")
-        tell(("two", found, put("c/1"), storage.exists("a/2"), storage.exists("b/1")))
+        tell(("two", existed, put("c/1"), storage.exists("a/2"), storage.exists("b/1")))
 
     def three() -> None:
         storage.delete("b/1")
@@ -96,7 +96,7 @@ def test_two_preemptions_anywhere(world: World, pair: Pair) -> None:
     assert ran.schedules < ran.places
 
 
-def test_one_in_front_of_each_call_of_others_that_run_together(world: World) -> None:
+def test_one_before_each_call_of_others_that_run_together(world: World) -> None:
     mix = (("two", 2), ("three", 2), ("two", 2), ("three", 1))
     ran = one_among_all(world, "one", ["two", "three"], mix)
     together = world(Schedule(mix, ("two", "three", "one")))
@@ -127,7 +127,7 @@ def test_a_root_that_differs_from_run_to_run_is_refused(size: int | None) -> Non
             enumerate_all()
 
 
-def test_calls_of_threads_that_nobody_schedules_are_refused() -> None:
+def test_calls_of_threads_outside_the_schedule_are_refused() -> None:
     storage = MemoryStorage()
 
     def one() -> None:
@@ -140,11 +140,11 @@ def test_calls_of_threads_that_nobody_schedules_are_refused() -> None:
 
 
 def test_asking_for_the_jobs_below_a_root_is_a_step_like_any_other() -> None:
-    found: list[list[str]] = []
+    answers: list[list[str]] = []
 
     def one() -> None:
-        found.append(MemoryStorage.names(ROOT))
-        found.append(MemoryStorage.names(ROOT))
+        answers.append(MemoryStorage.names(ROOT))
+        answers.append(MemoryStorage.names(ROOT))
 
     def two() -> None:
         MemoryStorage.open(f"{ROOT}/job").put_if_absent("a", b"1")
@@ -152,7 +152,7 @@ def test_asking_for_the_jobs_below_a_root_is_a_step_like_any_other() -> None:
     played = Interleaving(Schedule((("one", 2),), ("two", "one")))
     played.run({"one": one, "two": two})
     MemoryStorage.forget(f"{ROOT}/job")
-    assert found == [[], ["job"]]
+    assert answers == [[], ["job"]]
     asks, puts, _ = played.trace
     assert not commute(asks, puts)
     assert not commute(puts, asks)

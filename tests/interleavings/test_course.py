@@ -1,4 +1,4 @@
-"""A refusal is let through for what others did, and for nothing else."""
+"""A refusal is accepted because of what others did, and for no other reason."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +23,7 @@ PIN, NEEDED = "_savepoints/old/_pin.json", "changes/needed"
 def course(
     *calls: tuple[str, str, str], seals: tuple[tuple[int, str, int, str], ...] = (), held: int | None = None
 ) -> Course:
-    """Of calls (process, name, path) and seals (at which call, by whom, number of the incarnation, kind)."""
+    """Makes a course of calls (process, name, path) and seals (at which call, process, incarnation number, kind)."""
 
     def manifest(number: int, kind: str) -> Any:
         return SimpleNamespace(job="job", incarnation_number=number, kind=kind)
@@ -46,18 +46,18 @@ def looks(*processes: str) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     ("number", "at", "fenced"),
     [(4, 1, True), (5, 1, True), (3, 1, False), (4, 0, False), (4, 3, False)],
-    ids=["the same number", "a higher one", "an older one", "in front of its start", "behind its end"],
+    ids=["the same number", "a higher one", "an older one", "before its start", "after its end"],
 )
 def test_a_driver_is_fenced_by_a_start_of_no_lower_number_meanwhile(number: int, at: int, fenced: bool) -> None:
     calls = looks("driver", "rewind", "driver", "rewind") if at else looks("rewind", "driver", "driver")
-    found = course(*calls, seals=((at, "rewind", number, "claim"),))
-    assert found.may_end_with("driver", FencedError("")) is fenced
+    run = course(*calls, seals=((at, "rewind", number, "claim"),))
+    assert run.may_end_with("driver", FencedError("")) is fenced
 
 
 def test_a_driver_alone_is_never_refused() -> None:
-    found = course(*looks("driver", "driver"), seals=((0, "driver", 4, "claim"),))
-    assert not found.may_end_with("driver", FencedError(""))
-    assert not found.may_end_with("driver", NotFoundError(""))
+    run = course(*looks("driver", "driver"), seals=((0, "driver", 4, "claim"),))
+    assert not run.may_end_with("driver", FencedError(""))
+    assert not run.may_end_with("driver", NotFoundError(""))
 
 
 def test_a_driver_misses_a_file_only_if_it_was_replaced_and_retention_freed_something() -> None:
@@ -85,7 +85,7 @@ def test_a_restore_of_key_groups_may_miss_its_savepoint_but_not_what_that_needs(
     assert not unpinned.may_end_with("groups", MissingFileError(""))
     with pytest.raises(Lost, match=NEEDED):
         course(*looks("groups"), ("retention", "delete", NEEDED), *looks("groups"), held=1).check_leased()
-    course(*looks("groups"), ("retention", "delete", NEEDED), held=1).check_leased()  # it has ended
+    course(*looks("groups"), ("retention", "delete", NEEDED), held=1).check_leased()  # the restore has ended
 
 
 def test_a_restore_of_key_groups_waits_for_one_of_the_whole_job() -> None:
@@ -103,7 +103,7 @@ def test_retention_stops_only_for_what_another_one_deleted() -> None:
     assert not course(deletes, *looks("retention", "cleaner")).may_end_with("retention", NotFoundError(""))
 
 
-def test_nobody_else_is_ever_refused() -> None:
-    found = course(*looks("fork"), ("retention", "delete", "y"), *looks("fork"), seals=((0, "rewind", 9, "claim"),))
+def test_no_other_process_is_ever_refused() -> None:
+    run = course(*looks("fork"), ("retention", "delete", "y"), *looks("fork"), seals=((0, "rewind", 9, "claim"),))
     for process in ("fork", "import", "dispose"):
-        assert not found.may_end_with(process, NotFoundError(""))
+        assert not run.may_end_with(process, NotFoundError(""))

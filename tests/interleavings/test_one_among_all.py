@@ -1,4 +1,4 @@
-"""One process runs in front of each call of all others, which run together; and all others in front of each of its own.
+"""One process runs before each call of all others, which run together; and all others run before each of its own.
 
 `LAKESTATE_INTERLEAVINGS=all` runs all of these schedules, not a sample of them.
 """
@@ -16,7 +16,7 @@ ALL = (
     "import/publish", "late-fork", "savepoint", "past", "canonical", "dispose", "retention", "cleaner",
 )  # fmt: skip
 PROCESSES = tuple(name for name in ALL if "/" not in name)
-# How many of the orders in which others run together, of up to 120 long and short runs each.
+# The number of orders in which others run together; each order has up to 120 long and short runs.
 MIXES = 2
 TAKEN = 3
 

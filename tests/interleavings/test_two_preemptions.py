@@ -1,4 +1,4 @@
-"""Two processes stop, each in front of any of its calls, and the one that stopped first goes on first.
+"""Two processes stop, each before any of its calls, and the one that stopped first goes on first.
 
 `LAKESTATE_INTERLEAVINGS=all` runs all of these schedules, not a sample of them.
 """
@@ -27,7 +27,7 @@ def test_each_pair_stops(replay: Replay, outer: str) -> None:
             print(f"{outer} and {inner}: {ran}")
 
 
-# Two stand still while others run, and the second goes on first; both wait for, or take away, what the other one needs.
+# Two are stopped while others run, and the second one goes on first. Each waits for, or removes, what the other needs.
 WITHIN = [
     Pair("past", "retention", ("cleaner", "dispose"), back=True),
     Pair("retention", "past", ("cleaner",), back=True),
@@ -46,7 +46,7 @@ WITHIN = [
 @pytest.mark.parametrize(
     "pair", some_now(WITHIN, WITHIN[:2]), ids=[f"{pair.outer} and {pair.inner}" for pair in WITHIN]
 )
-def test_two_stand_while_others_run(replay: Replay, pair: Pair) -> None:
+def test_two_are_stopped_while_others_run(replay: Replay, pair: Pair) -> None:
     ran = preempted_twice(partial(replay, pair.names), pair, size=sample(4 * TAKEN))
     assert ran.schedules > 4 * TAKEN, ran
     print(f"{pair.outer} and {pair.inner} while {', '.join(pair.meanwhile)}: {ran}")

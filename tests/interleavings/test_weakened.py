@@ -1,4 +1,4 @@
-"""Each rule of the protocol is taken away in turn, and the schedules find what is lost then: so they would tell."""
+"""Each rule of the protocol is removed in turn, and the schedules find what is lost without it."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ Patch = pytest.MonkeyPatch
 
 
 def in_processes(patch: Patch, owner: Any, name: str, weak: Callable[..., Any]) -> None:
-    """Puts a weaker one in the place of a function, for the processes; whoever verifies keeps the sound one."""
+    """Replaces a function by a weaker one in the processes; the verification in the main thread keeps the sound one."""
     sound = getattr(owner, name)
 
     def either(*args: Any, **kwargs: Any) -> Any:
@@ -38,7 +38,7 @@ def pin_is_not_compared_with_the_lists(patch: Patch) -> None:
     in_processes(patch, native, "ensure_kept", lambda *_: None)
 
 
-def pin_is_written_behind_its_verification(patch: Patch) -> None:
+def pin_is_written_after_its_verification(patch: Patch) -> None:
     def write_pin(
         root: str, storage: Any, ids: Any, draft: Any, head: Any, noted_in: Any = None, log: Any = None
     ) -> Any:
@@ -73,7 +73,7 @@ def retention_raises_no_floor(patch: Patch) -> None:
     in_processes(patch, steps, "raise_floor", lambda *_: None)
 
 
-def nobody_reads_the_floors(patch: Patch) -> None:
+def floors_are_not_read(patch: Patch) -> None:
     in_processes(patch, ManifestLog, "floors", lambda *_: {})
 
 
@@ -86,7 +86,7 @@ def restore_of_key_groups_takes_no_lease(patch: Patch) -> None:
 
 
 def checkpoint_has_neither_lease_nor_fence(patch: Patch) -> None:
-    """Either of them is enough here: the fence where another generation has a checkpoint, the lease until then."""
+    """Either is enough here: the fence once another generation has a checkpoint, the lease until then."""
     in_processes(patch, attempt, "files_kept", lambda *_: nullcontext())
     in_processes(patch, attempt, "Fence", lambda *_: None)
 
@@ -96,17 +96,17 @@ def pin_goes_last(patch: Patch) -> None:
 
 
 TAKEN_OVER = ("rewind", "rewind/publish", "retention")
-# what is weakened; the processes; who is preempted; by whom; who runs first
+# what is weakened; the processes; which one is preempted; by which ones; which run first
 HUNTS: list[tuple[Callable[[Patch], None], list[str], str, Sequence[str], Sequence[str]]] = [
     (pin_is_not_compared_with_the_lists, ["past", "retention"], "retention", ("past",), ()),
-    (pin_is_written_behind_its_verification, ["past", "retention"], "past", ("retention",), ()),
+    (pin_is_written_after_its_verification, ["past", "retention"], "past", ("retention",), ()),
     (retention_does_not_look_again, ["past", "retention"], "retention", ("past",), ()),
     (retention_reads_no_leases, ["late-fork", "retention"], "late-fork", ("retention",), ()),
     (retention_does_not_see_forks, ["late-fork", "retention"], "retention", ("late-fork",), ()),
     (restore_takes_no_lease, ["late-fork", "retention"], "late-fork", ("retention",), ()),
     (restore_of_key_groups_takes_no_lease, ["groups", "retention"], "groups", ("retention",), ()),
     (retention_raises_no_floor, ["driver", "rewind", "retention"], "driver", TAKEN_OVER, ()),
-    (nobody_reads_the_floors, ["driver", "rewind", "retention"], "driver", TAKEN_OVER, ()),
+    (floors_are_not_read, ["driver", "rewind", "retention"], "driver", TAKEN_OVER, ()),
     (
         checkpoint_has_neither_lease_nor_fence,
         ["driver", "savepoint", "rewind", "retention"],
@@ -121,7 +121,7 @@ AS_IT_IS = {str(hunt[1:]): hunt[1:] for hunt in HUNTS}
 
 
 @pytest.mark.parametrize(("names", "outer", "meanwhile", "first"), AS_IT_IS.values())
-def test_as_it_is_nothing_is_lost(
+def test_with_all_rules_nothing_is_lost(
     replay: Replay, names: list[str], outer: str, meanwhile: Sequence[str], first: Sequence[str]
 ) -> None:
     ran = preempted_once(partial(replay, names), outer, meanwhile, first)

@@ -1,4 +1,4 @@
-"""Python hashes keys as Spark does, bit for bit, under any seed of Python's own hash."""
+"""Python hashes keys as Spark does, bit for bit, with any seed of Python's own hash."""
 
 import os
 import subprocess
@@ -62,7 +62,7 @@ def test_whole_columns_of_integers_hash_alike(vectors: list[Any], ddl: str) -> N
     assert hashes.view(np.int64).tolist() == [v.hash for v in mine]
 
 
-def test_whole_columns_of_any_type_hash_alike_behind_others(vectors: list[Any]) -> None:
+def test_whole_columns_of_any_type_hash_alike_after_others(vectors: list[Any]) -> None:
     for types in {vector.types for vector in vectors}:
         mine = [vector for vector in vectors if vector.types == types]
         hashes = seeds(len(mine))

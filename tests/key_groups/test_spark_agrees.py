@@ -57,8 +57,8 @@ def spark_hashes(
     columns = [writer(parse_ddl(ddl))(list(column)) for ddl, column in zip(types, zip(*rows, strict=True), strict=True)]
     table = pa.table([*columns, pa.array(range(len(rows)))], names=[*names, "row"])
     hashed = f"xxhash64({', '.join(names)})"
-    found = spark.createDataFrame(table).selectExpr("row", f"{hashed} h", f"pmod({hashed}, {max_parallelism}) g")
-    return [(row.h, row.g) for row in sorted(found.collect(), key=lambda row: row.row)]
+    hashes = spark.createDataFrame(table).selectExpr("row", f"{hashed} h", f"pmod({hashed}, {max_parallelism}) g")
+    return [(row.h, row.g) for row in sorted(hashes.collect(), key=lambda row: row.row)]
 
 
 @pytest.mark.spark
@@ -74,5 +74,5 @@ def test_random_keys(spark: "SparkSession", types: tuple[str, ...]) -> None:
 def test_the_golden_file_is_what_spark_computes(spark: "SparkSession", vectors: list[Any]) -> None:
     for types, group in groupby(vectors, key=lambda v: v.types):
         listed = list(group)
-        found = spark_hashes(spark, types, [v.values for v in listed], 128)
-        assert found == [(v.hash, v.hash % 128) for v in listed]
+        hashes = spark_hashes(spark, types, [v.values for v in listed], 128)
+        assert hashes == [(v.hash, v.hash % 128) for v in listed]

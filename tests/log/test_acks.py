@@ -1,4 +1,4 @@
-"""What an ack says about the keys that its subtask held."""
+"""What an ack records about the keys of its subtask."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sections follow key groups, and reading fetches exactly those that overlap."""
+"""Sections of change files follow key groups, and a read fetches exactly the sections that overlap."""
 
 import time
 from typing import Any
@@ -46,7 +46,7 @@ def _table(groups: Any) -> pa.Table:
 
 
 class _File:
-    """A file that remembers which ranges were fetched."""
+    """A file that records which ranges were fetched."""
 
     def __init__(self, *states: tuple[StateSchema, pa.Table], codec: Codec = "zstd", block_rows: int = 4) -> None:
         parts, sections, checksum, length = encode_change_file(HEADER, states, codec, block_rows)
@@ -104,17 +104,17 @@ def test_only_overlapping_sections_are_fetched(first: int, last: int, sections: 
     file = _File(other, (_schema(), table), other)
     mine = [section for section in file.handle.sections if section.name == "s"]
     assert [(section.first, section.last) for section in mine] == [(0, 1), (2, 3), (5, 9)]
-    found = file.read("s", first, last)
+    rows_read = file.read("s", first, last)
     wanted = table.filter(pa.array((groups >= first) & (groups <= last)))
     assert file.fetched == [(mine[index].offset, mine[index].length) for index in sections]
-    assert found is None if wanted.num_rows == 0 else found is not None and found.equals(wanted)
+    assert rows_read is None if wanted.num_rows == 0 else rows_read is not None and rows_read.equals(wanted)
 
 
 def test_states_are_found_by_name_and_by_schema() -> None:
     file = _File((_schema("s", "old"), _table([1])), (_schema("s", "new"), _table([2])))
-    found = file.read("new", 0, 127)
-    assert found is not None
-    assert found.column("key_group").to_pylist() == [2]
+    rows_read = file.read("new", 0, 127)
+    assert rows_read is not None
+    assert rows_read.column("key_group").to_pylist() == [2]
     with pytest.raises(ValueError, match="schema_id"):
         file.read("s", 0, 127)
 
@@ -127,9 +127,9 @@ def test_rows_that_are_not_sorted_are_refused() -> None:
 def test_a_sliced_table_is_written_as_a_slice() -> None:
     file = _File((_schema(), _table(range(100)).slice(10, 3)))
     assert len(file.data) < 3000
-    found = file.read("s", 0, 127)
-    assert found is not None
-    assert found.column("key_group").to_pylist() == [10, 11, 12]
+    rows_read = file.read("s", 0, 127)
+    assert rows_read is not None
+    assert rows_read.column("key_group").to_pylist() == [10, 11, 12]
 
 
 def test_a_damaged_section_is_named() -> None:

@@ -108,15 +108,15 @@ def test_paths() -> None:
 def test_no_file_has_a_longer_name_than_file_systems_take() -> None:
     """Operators, sinks and states have names of up to 128 characters."""
     uid, sink, attempt = "u" * 128, "s" * 128, "f" * 32
-    found = [
+    used_names = [
         paths.output_path(1_000_000, 10**11, uid, 32_767, attempt, sink),
         paths.output_path(1_000_000, 10**11, uid, 32_767, attempt, f"{sink[:-1]}t"),
         paths.output_path(1_000_000, 10**11, f"{uid[:-1]}v", 32_767, attempt, sink),
         paths.change_path(1_000_000, 10**11, uid, 32_767, attempt),
     ]
-    assert len(set(found)) == 4
-    assert all(len(part) <= 255 for path in found for part in path.split("/"))
-    assert [paths.parse_beside_manifest(path) for path in found] == [(1_000_000, 10**11)] * 4
+    assert len(set(used_names)) == 4
+    assert all(len(part) <= 255 for path in used_names for part in path.split("/"))
+    assert [paths.parse_beside_manifest(path) for path in used_names] == [(1_000_000, 10**11)] * 4
 
 
 @pytest.mark.parametrize(("generation", "epoch"), [(1, 1), (999_999, 9_999_999_999), (1_234_567, 12_345_678_901)])
@@ -148,7 +148,7 @@ def test_an_epoch_belongs_to_one_generation_of_a_line() -> None:
     assert not contains(LINE, 1, 7)
 
 
-def test_a_fork_abandons_what_comes_behind_it() -> None:
+def test_a_fork_abandons_what_comes_after_it() -> None:
     assert fork_lineage(LINE, 10, 5) == (*LINE[:2], Span(generation=4, first=9, last=10), Span(generation=5, first=11))
     assert fork_lineage(LINE, 6, 5) == (
         LINE[0],

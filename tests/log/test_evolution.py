@@ -1,4 +1,4 @@
-"""What a changed type leaves in the schema, and rows of old types read through it."""
+"""How a changed type changes the schema, and how rows of old types are read through it."""
 
 from typing import Any
 

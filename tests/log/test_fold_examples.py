@@ -1,4 +1,4 @@
-"""The meaning of each operation, one behaviour each."""
+"""The meaning of each op, one behaviour per test."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def _schema(shape: Any, user_key: str | None = None) -> StateSchema:
 
 
 def _epoch(schema: StateSchema, position: int, *rows: tuple[Any, ...]) -> pa.Table:
-    """Rows are (op, key, value) or, of a map, (op, key, user key, value); all in key group 1."""
+    """Makes an epoch of rows (op, key, value), or for a map (op, key, user key, value); all in key group 1."""
     dictionaries = []
     for seq, (op, key, *rest) in enumerate(rows):
         row = {"key_group": 1, "k": key, "op": int(op), "position": position, "seq": seq, "last_access": position}
@@ -66,7 +66,7 @@ def test_a_reset_drops_what_came_before_in_its_group() -> None:
     assert _found(coalesce(VALUE, [rows])) == [(RESET, None, None), (PUT, "a", 2)]
 
 
-def test_a_delete_behind_a_reset_has_nothing_to_delete() -> None:
+def test_a_delete_after_a_reset_has_nothing_to_delete() -> None:
     rows = _epoch(VALUE, 1, (RESET, None), (PUT, "a", 1), (DELETE, "a"))
     assert _found(coalesce(VALUE, [rows])) == [(RESET, None, None)]
 
@@ -79,9 +79,9 @@ def test_a_delete_stays_in_an_interval() -> None:
 
 def test_lists_keep_their_order_over_epochs_and_keys() -> None:
     rows = [_epoch(LIST, 2, (APPEND, "a", 3), (APPEND, "b", 9)), _epoch(LIST, 1, (APPEND, "a", 1), (APPEND, "a", 1))]
-    found = _found(fold(LIST, rows))
-    assert [row for row in found if row[1] == "a"] == [(APPEND, "a", 1), (APPEND, "a", 1), (APPEND, "a", 3)]
-    keys = [key for _, key, _ in found]
+    folded = _found(fold(LIST, rows))
+    assert [row for row in folded if row[1] == "a"] == [(APPEND, "a", 1), (APPEND, "a", 1), (APPEND, "a", 3)]
+    keys = [key for _, key, _ in folded]
     assert keys in (["a", "a", "a", "b"], ["b", "a", "a", "a"])
 
 

@@ -1,4 +1,4 @@
-"""A fold of values that are too many bytes for one array of Arrow."""
+"""A fold of values with more bytes than fit into one Arrow array."""
 
 import pyarrow as pa
 import pytest
@@ -20,6 +20,6 @@ def test_rows_of_several_arrays_are_taken_as_of_one(chunks: list[list[bytes | No
     indices = data.draw(st.lists(st.integers(0, len(column) - 1), max_size=10))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE", 8)
-        found = taken(rows, pa.array(indices, pa.int64()).to_numpy())
-    assert found.equals(rows.combine_chunks().take(pa.array(indices, pa.int64())))
-    assert all(sum(len(v or b"") for v in piece.to_pylist()) < 8 + 6 for piece in found.column("value").chunks)
+        result = taken(rows, pa.array(indices, pa.int64()).to_numpy())
+    assert result.equals(rows.combine_chunks().take(pa.array(indices, pa.int64())))
+    assert all(sum(len(v or b"") for v in piece.to_pylist()) < 8 + 6 for piece in result.column("value").chunks)

@@ -1,4 +1,4 @@
-"""The fold equals the reference, and coalescing changes nothing that a later fold can see."""
+"""The fold equals the reference, and coalescing changes no result of a later fold."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ def _schema(shape: Any, key: tuple[str, ...], user_key: str) -> StateSchema:
 
 @st.composite
 def _logs(draw: Callable[..., Any]) -> tuple[StateSchema, list[list[dict[str, Any]]]]:
-    """A state and its rows, cut into epochs; a key's rows stay in one key group, as hashing has it."""
+    """Draws a state and its rows, cut into epochs; as with hashing, a key's rows are in one key group."""
     types = st.sampled_from(sorted(VALUES))
     schema = _schema(draw(st.sampled_from(sorted(OPS))), tuple(draw(st.lists(types, max_size=2))), draw(types))
     keys = draw(
@@ -88,7 +88,7 @@ def _row(draw: Callable[..., Any], schema: StateSchema, keys: list[Any], epoch: 
 
 
 def _table(schema: StateSchema, rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows as a change file holds them: sorted by key group."""
+    """Returns rows as a change file holds them: sorted by key group."""
     rows = sorted(rows, key=lambda row: row["key_group"])
     return pa.Table.from_pylist(rows, schema=log_schema(schema, ddl_to_arrow, position=True))
 
@@ -99,7 +99,7 @@ def _live(schema: StateSchema, *tables: pa.Table) -> list[Any]:
 
 @contextmanager
 def _cut(rows: int) -> Iterator[None]:
-    """Pieces of so many rows; such of one are of a single key group each, and every run of rows is long then."""
+    """Cuts into pieces of `rows` rows; with one row, each piece has one key group, and every run counts as long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE_ROWS", rows)
         patch.setattr(module, "_RUN_ROWS", rows)
@@ -152,7 +152,7 @@ def test_rows_of_an_entry_are_neighbours_in_the_order_in_which_they_were_written
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))))
 def test_numbers_of_tuples_are_equal_exactly_if_the_tuples_are(tuples: list[tuple[int, int, int]]) -> None:
     columns = [codes_of(pa.array([one[at] for one in tuples], pa.int64())) for at in range(3)]
-    columns.insert(1, columns[0] // 2)  # it follows from the first, as a key's group does
+    columns.insert(1, columns[0] // 2)  # determined by the first column, as the group is by the key
     numbers = combine(columns).tolist()
     pairs = [(a, b) for a in range(len(tuples)) for b in range(len(tuples))]
     assert all((numbers[a] == numbers[b]) == (tuples[a] == tuples[b]) for a, b in pairs)
@@ -161,7 +161,7 @@ def test_numbers_of_tuples_are_equal_exactly_if_the_tuples_are(tuples: list[tupl
 @settings(max_examples=settings.default.max_examples // 3)
 @given(_logs(), st.data())
 def test_no_row_of_a_coalesced_interval_can_be_left_out(log: Any, data: Any) -> None:
-    """Fewest rows: for each one there is an earlier state in which leaving it out is seen."""
+    """Coalescing gives the fewest rows: for each one there is an earlier state where leaving it out is visible."""
     schema, epochs = log
     everything = [_table(schema, rows) for rows in epochs]
     interval = coalesce(schema, everything)
@@ -175,7 +175,7 @@ def test_no_row_of_a_coalesced_interval_can_be_left_out(log: Any, data: Any) -> 
 
 
 def _everything_there(schema: StateSchema, interval: pa.Table) -> list[dict[str, Any]]:
-    """An earlier state with something in every cell, list and group that the interval touches, and beside them."""
+    """Returns an earlier state with data in every cell, list and group that the interval touches, and beside them."""
     data = {"op": int(Op.APPEND if schema.shape == "list" else Op.PUT), "position": 0, "value": [77], "last_access": 77}
     rows = []
     for seq, row in enumerate(interval.to_pylist()):

@@ -1,4 +1,4 @@
-"""The bytes of manifests that say where operators stand in event time, or which windows they have.
+"""The bytes of manifests that record the event times of operators, or their windows.
 
 Run as a program, this file writes new ones.
 """
@@ -17,7 +17,7 @@ AT = 1_700_000_000_000
 
 
 def _timed() -> Manifest:
-    """Before it was said by which column partitions are told."""
+    """A manifest of the releases before the partition column was recorded."""
     return Manifest(
         job="flights",
         generation=1,

@@ -180,7 +180,7 @@ def _manifest() -> Manifest:
 
 
 def _inlined() -> Manifest:
-    """What two states changed lies in the manifest, and nothing in a file."""
+    """The changes of two states are inlined in the manifest; there is no change file."""
     data, handle = _change_file("none")
     ack = Ack(uid="delays", subtask=1, attempt="a1b2", records_in=7, records_out=5, changes=handle)
     operator = OperatorEpoch(parallelism=1, max_parallelism=128, acks=(ack,))
@@ -188,14 +188,14 @@ def _inlined() -> Manifest:
 
 
 def _closing() -> Manifest:
-    """As `_manifest`, of the release that remembers whether output is kept; the older file has no such field."""
+    """As `_manifest`, of the release that records whether output is kept; the older file has no such field."""
     manifest = _manifest()
     assert manifest.successor is not None
     return replace(manifest, kind="closing", successor=replace(manifest.successor, keep_output=True))
 
 
 def _adopting() -> Manifest:
-    """As `_closing`, of the release that can go on from the files of a canonical savepoint."""
+    """As `_closing`, of the release that can resume from the files of a canonical savepoint."""
     manifest = _closing()
     assert manifest.successor is not None
     reference = replace(BASE_REFERENCE, path="_restored/sp-1-abababababababab/base-g0.json", generation=0)
@@ -244,7 +244,7 @@ def _with_sinks() -> Manifest:
 
 
 def _with_operator_state() -> Manifest:
-    """An epoch of the end of the input, with operator state, broadcast state, and what functions were told."""
+    """An epoch at the end of the input, with operator state, broadcast state and notifications of functions."""
     manifest = _manifest()
     operator = manifest.operators["delays"]
     schemas = (
@@ -269,7 +269,7 @@ def _with_operator_state() -> Manifest:
 
 
 def _evolved() -> Manifest:
-    """As `_manifest`, of the release that keeps former types; the older files have no such field."""
+    """As `_manifest`, of the release that records former types; the older files have no such field."""
     renamed = FormerType(
         until=7,
         schema_id="00ff",
@@ -282,7 +282,7 @@ def _evolved() -> Manifest:
 
 
 def _rescaled() -> Manifest:
-    """As `_manifest`, of the release that remembers from what parallelism a running job was rescaled."""
+    """As `_manifest`, of the release that records from which parallelism a running job was rescaled."""
     manifest = _manifest()
     operator = replace(manifest.operators["delays"], parallelism=4, rescaled_from=2)
     return replace(manifest, operators={**manifest.operators, "delays": operator})

@@ -1,4 +1,4 @@
-"""The golden manifest with changes within it is read like one with change files."""
+"""The golden manifest with inlined changes is read like one with change files."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from state_engine.storage.state_reader import read_change_rows
 GOLDEN = Path(__file__).parent / "golden" / "inlined.json"
 
 
-def test_its_rows_are_read_and_no_file_is_asked_for() -> None:
+def test_its_rows_are_read_without_any_file() -> None:
     manifest = decode_manifest(GOLDEN.read_bytes()).manifest
     counts, routes = manifest.schemas
     storage = MemoryStorage()

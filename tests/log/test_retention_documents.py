@@ -1,4 +1,4 @@
-"""Bytes of what retention writes, as released. Run this file as a program to write new ones, and tell the reader."""
+"""The bytes of what retention writes, as released. Run this file as a program to write new ones, and say so."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_golden_documents(name: str, encoded: bytes, decode: Decoder, record: ms
         decode(golden[:-1])
 
 
-def test_names_of_files_say_of_which_epoch_they_are() -> None:
+def test_names_of_files_contain_their_epoch() -> None:
     assert parse_floor_path(floor_path(2, 42)) == (2, 42)
     assert parse_floor_path("_epochs/g000002/e0000000042.json") is None
     assert parse_beside_manifest("_epochs/g000002/changes/e0000000042-a-0-f.arrow") == (2, 42)

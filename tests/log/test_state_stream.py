@@ -29,7 +29,7 @@ def header(codec: Codec = "zstd") -> StreamHeader:
 def rows(groups: list[int], seed: int = 1) -> pa.Table:
     rng = random.Random(seed)
     values = [{"from": f"a{rng.randrange(99)}", "to": None, "minutes": [rng.randrange(9)] * rng.randrange(3)}, None]
-    found = [
+    decoded_rows = [
         {
             "key_group": group,
             "carrier": rng.choice([None, "UA", "DL"]),
@@ -42,7 +42,7 @@ def rows(groups: list[int], seed: int = 1) -> pa.Table:
         }
         for seq, group in enumerate(groups)
     ]
-    return pa.Table.from_pylist(found, log_schema(SCHEMA, ddl_to_arrow, position=True))
+    return pa.Table.from_pylist(decoded_rows, log_schema(SCHEMA, ddl_to_arrow, position=True))
 
 
 def encoded(table: pa.Table, codec: Codec = "zstd", batch_rows: int = 1 << 16) -> tuple[bytes, list[Block]]:
@@ -66,8 +66,8 @@ def test_any_run_of_key_groups_is_what_was_written(codec: Codec, batch_rows: int
     starts = [0, 3, 4, 9, 10]
     for low in range(4):
         for high in range(low, 4):
-            found = decoded(data, blocks, low, high)
-            assert found.equals(table.slice(starts[low], starts[high + 1] - starts[low]))
+            decoded_rows = decoded(data, blocks, low, high)
+            assert decoded_rows.equals(table.slice(starts[low], starts[high + 1] - starts[low]))
 
 
 def test_small_key_groups_do_not_grow_by_compression() -> None:
@@ -130,7 +130,7 @@ def test_rows_are_sorted_by_key_group() -> None:
 
 
 def test_an_arrow_reader_needs_nothing_of_ours() -> None:
-    """The page says so: header away, checksums away, what is left is an Arrow IPC stream."""
+    """As the page of the format says: without header and checksums, the rest is an Arrow IPC stream."""
     table = rows([1, 2, 2])
     data, blocks = encoded(table)
     length = int.from_bytes(data[12:16], "little")

@@ -1,4 +1,4 @@
-"""What a time to live does to schemas and rows of the log."""
+"""The effect of a time to live on schemas and rows of the log."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ MANIFEST = Manifest(
 
 
 def rows(*accesses: tuple[int, int | None]) -> pa.Table:
-    """Rows of (position, last access); the value is the row's number."""
+    """Makes rows of (position, last access); the value is the row's number."""
     names = log_schema(PLAIN, ddl_to_arrow, position=True)
     made: list[dict[str, Any]] = [
         {"key_group": 1, "k": str(n), "value": n, "op": 1, "position": position, "seq": n, "last_access": access}
@@ -56,7 +56,7 @@ def test_another_time_has_to_be_allowed(known: StateSchema, found: StateSchema) 
 def test_rows_of_another_time_are_unknown_up_to_the_last_of_them() -> None:
     changed = carry_ttl(MORTAL, ALLOWED, 7)
     assert changed == replace(EVENT, unknown_until=7)
-    assert carry_ttl(changed, ALLOWED, 9) == changed, "the permission is for the change, not for the rows behind it"
+    assert carry_ttl(changed, ALLOWED, 9) == changed, "the permission is for the change, not for the rows after it"
 
 
 def test_an_event_time_ttl_that_goes_leaves_unknown_rows() -> None:

@@ -1,7 +1,7 @@
-"""Commands to an operator, and the one function that obeys them: over the engine's states and over plain ones alike.
+"""Commands to an operator, and the one function that executes them: on states of the engine and on plain ones alike.
 
-A command is a method of a state, of the timer service, or of an operator state, with its arguments. What obeys it knows
-nothing but these objects, so what it gives for the engine's and for plain Python's has to be the same.
+A command is a method of a state, of the timer service, or of an operator state, with its arguments. `obey` uses only
+these objects, so it must return the same for those of the engine and for those in plain Python.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,10 +39,10 @@ class Ttl:
     """Settings of a time to live of `TTL` ms.
 
     Attributes:
-        event: It goes by event time.
-        reads: Reading renews.
-        returns: What has expired is read as long as it is there.
-        cleanup: Who removes what expired, beside reads: `none`, `full`, `each`, `records` or `default`.
+        event: Whether it goes by event time.
+        reads: Whether reading renews.
+        returns: Whether an expired value is read as long as it exists.
+        cleanup: What removes expired values, besides reads: `none`, `full`, `each`, `records` or `default`.
     """
 
     event: bool
@@ -52,11 +52,11 @@ class Ttl:
 
     @property
     def incremental(self) -> bool:
-        """Whether values that nobody reads are looked at, in an order that is nobody's business."""
+        """Whether values without a reader are cleaned up too, in an order that is not defined."""
         return self.cleanup in ("each", "records", "default")
 
     def config(self) -> StateTtlConfig:
-        """Returns it as an author says it."""
+        """Returns it as an author configures it."""
         builder = StateTtlConfig.new_builder(Time.milliseconds(TTL))
         builder = builder.use_event_time() if self.event else builder
         builder = builder.update_ttl_on_read_and_write() if self.reads else builder
@@ -74,7 +74,7 @@ class Ttl:
 
 
 def ttls(*, event: bool) -> st.SearchStrategy[Ttl]:
-    """Settings in one time. Only where nobody else removes it is it known what a read of an expired value gives."""
+    """Settings by one clock. A read of an expired value has a known result only if nothing else removes the value."""
     cleanups = st.sampled_from(["none", "full", "each", "records", "default"])
     return st.one_of(
         st.builds(Ttl, st.just(event), st.booleans(), st.just(True), st.just("none")),
@@ -89,14 +89,14 @@ def names_of(shape: str) -> list[str]:
 
 def keyed_states(names: Iterable[str], by_clock: Ttl, by_event: Ttl) -> dict[str, tuple[StateDescriptor, Ttl | None]]:
     """Returns states by their names: `list` has no time to live, `list_p` the first one, `list_e` the second."""
-    found: dict[str, tuple[StateDescriptor, Ttl | None]] = {}
+    states: dict[str, tuple[StateDescriptor, Ttl | None]] = {}
     for name in names:
         shape, _, suffix = name.partition("_")
         descriptor, ttl = _descriptor(shape, name), {"": None, "p": by_clock, "e": by_event}[suffix]
         if ttl is not None:
             descriptor.enable_time_to_live(ttl.config())
-        found[name] = descriptor, ttl
-    return found
+        states[name] = descriptor, ttl
+    return states
 
 
 def _descriptor(shape: str, name: str) -> StateDescriptor:
@@ -112,15 +112,15 @@ def _descriptor(shape: str, name: str) -> StateDescriptor:
     return AggregatingStateDescriptor(name, Mean(), Types.TUPLE([Types.LONG(), Types.LONG()]))
 
 
-# Obeying ------------------------------------------------------------------------------------------------------------
+# Execution ----------------------------------------------------------------------------------------------------------
 
 
 class Failed(Exception):
-    """The command was to fail."""
+    """The command `fail` was executed."""
 
 
 class Port(Protocol):
-    """What commands reach: states by name, operator states among them, and the timers of the current key."""
+    """The objects that commands reach: states by name, also operator states, and the timers of the current key."""
 
     states: Mapping[str, Any]
 
@@ -128,7 +128,7 @@ class Port(Protocol):
 
 
 def obey(port: Port, call: str, arguments: list[Any]) -> str:
-    """Does what a command says; returns what it gave, as text."""
+    """Executes a command; returns its result as text."""
     if call == "fail":
         raise Failed
     name, method = call.split(".")
@@ -137,7 +137,7 @@ def obey(port: Port, call: str, arguments: list[Any]) -> str:
 
 
 def on_timer(port: Port, at: int, domain: TimeDomain) -> str:
-    """What a timer does: it looks at the clocks, reads or writes, and sets or deletes other timers."""
+    """Runs a timer: it reads the clocks, reads or writes states, and sets or deletes other timers."""
     timers = port.timer_service()
     clocks = f"{domain.name} {at} of {timers.current_processing_time()} and {timers.current_watermark()}"
     keyed = [name for name in port.states if _shape(name) in SHAPES]
@@ -164,7 +164,7 @@ def _shown(found: Any, *, ordered: bool) -> str:
         found = list(found)
     shown = repr(found if ordered else sorted(found, key=repr))
     if isinstance(found, list):
-        found.append(-1)  # which is nobody else's list
+        found.append(-1)  # no other object may share this list
     return shown
 
 
@@ -222,12 +222,12 @@ broadcasts = st.lists(
 
 
 def reads_of(names: Iterable[str]) -> list[str]:
-    """Returns commands that read all there is in some states."""
+    """Returns commands that read everything in some states."""
     return [f"{name}.{method}" for name in names for method in READS[_shape(name)]]
 
 
 def batches(names: Iterable[str]) -> st.SearchStrategy[list[Any]]:
-    """Batches of (key, namespace, (call, arguments), time beside the present) for some states, timers and lists."""
+    """Batches of (key, namespace, (call, arguments), time relative to the present) for states, timers and lists."""
     of_states = {
         f"{name}.{method}": arguments
         for name in names

@@ -1,4 +1,4 @@
-"""The function that obeys commands, in a harness."""
+"""The function that executes commands, in a harness."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from state_engine.testing import KeyedBroadcastOperatorTestHarness
 
 
 class Obedient(KeyedBroadcastProcessFunction, CheckpointedFunction):
-    """Has states of all kinds, and does what its records say."""
+    """Has states of all kinds, and executes the commands of its records."""
 
     def __init__(self, descriptors: list[StateDescriptor]) -> None:
         self.descriptors = descriptors

@@ -19,7 +19,7 @@ Row = tuple[Any, str]
 
 
 class Content(NamedTuple):
-    """All that is sealed; what a snapshot has."""
+    """All sealed state, as a snapshot has it."""
 
     cells: dict[Any, dict[Any, list[Any]]]
     timers: dict[TimeDomain, set[tuple[int, Any]]]
@@ -30,7 +30,7 @@ class Content(NamedTuple):
 
 
 class PlainOperatorList:
-    """An operator list as the subtask at hand has it."""
+    """An operator list as the current subtask sees it."""
 
     def __init__(self, operator: "PlainOperator", name: str) -> None:
         self._operator = operator
@@ -40,7 +40,7 @@ class PlainOperatorList:
         own = self._operator.subtask
         if self._name == "notes":
             return iter([*self._operator.lists["notes"][own]])
-        sealed = self._operator.sealed_lists["union"]  # others' changes are seen once they are sealed
+        sealed = self._operator.sealed_lists["union"]  # changes of other subtasks are visible once they are sealed
         parts = [self._operator.lists["union"][n] if n == own else part for n, part in enumerate(sealed)]
         return iter([element for part in parts for element in part])
 
@@ -109,7 +109,7 @@ class PlainOperator:
 
     @property
     def states(self) -> dict[str, Any]:
-        """Everything that a command may name."""
+        """Returns everything that a command may name."""
         lists = {name: PlainOperatorList(self, name) for name in ("notes", "union")}
         return {**self.keyed, **lists, "rules": self.rules}
 
@@ -125,7 +125,7 @@ class PlainOperator:
         self.rules = PlainRules(rules)
 
     def restore(self, content: Content, parallelism: int) -> None:
-        """Goes on from a snapshot. Operator lists are cut anew if there are more or fewer subtasks now."""
+        """Restores a snapshot. Operator lists are divided anew if the number of subtasks has changed."""
         self._take(content)
         self.sealed = content
         self._parallelism = parallelism

@@ -14,7 +14,7 @@ Entries = dict[Any, list[Any]]  # by user key; a value has the key None, a list 
 
 
 class PlainState:
-    """What all shapes share: the cells of the current key, and what time does to them."""
+    """What all shapes share: the cells of the current key, and the effect of time on them."""
 
     def __init__(self, operator: "PlainOperator", name: str, ttl: Ttl | None) -> None:
         self._operator = operator
@@ -49,7 +49,7 @@ class PlainState:
         return self._now() if own is None or self._operator.firing is TimeDomain.PROCESSING_TIME else own
 
     def alive(self, at: int | None) -> bool:
-        """Says whether a value that was touched then has not expired."""
+        """Returns whether a value that was accessed then has not expired."""
         if self._ttl is None or at is None:
             return True
         now = self._now()
@@ -96,7 +96,7 @@ class PlainList(PlainState):
         elements = list(self._entries.values())
         living = [[value, self._renewed(at)] for value, at in elements if self.alive(at)]
         moved = any(self._renewed(at) != at for _, at in elements if self.alive(at))
-        if moved or not living:  # what has expired goes only where the list is written anyway
+        if moved or not living:  # expired elements are removed only when the list is written anyway
             self._entries.clear()
             self._entries.update(enumerate(living))
         return iter([value for value, at in elements if self._returns or self.alive(at)])
@@ -139,7 +139,7 @@ class PlainMap(PlainState):
 
 class PlainFolded(PlainState):
     def _held(self) -> Any:
-        """Returns what is added to: of what has expired, only where it may be read."""
+        """Returns the value to which is added; an expired one only if it may be read."""
         value, at = self._entries.get(None, [None, None])
         return value if self._returns or self.alive(at) else None
 

@@ -1,7 +1,7 @@
 """One operator with state of every kind, on either backend, against the same operator in plain Python.
 
-Whatever comes next: records, time, failures, restarts, restores of any snapshot at any parallelism into any backend.
-Each row that comes out, and each row of each snapshot, is what the model says.
+In any order: records, time, failures, restarts, and restores of any snapshot at any parallelism into any backend.
+Each emitted row, and each row of each snapshot, equals that of the model.
 """
 
 import json
@@ -32,7 +32,7 @@ class Job(RuleBasedStateMachine):
     """The harness and the model; each rule does the same to both.
 
     Attributes:
-        home: The backend that it begins on, and mostly comes back to.
+        home: The backend on which it begins, and to which most restores return.
         shape: Of its keyed states: one without a time to live, one by processing time, one by event time.
     """
 
@@ -55,7 +55,7 @@ class Job(RuleBasedStateMachine):
         self.harness = self._harness(self.home, parallelism)
         self.model = PlainOperator(self._states())
         self.model.restore(self.model.sealed, parallelism)
-        if by_event.incremental:  # before event time begins, clean-up dates what it happens to see
+        if by_event.incremental:  # before event time begins, clean-up dates the values that it happens to see
             self._move_watermark(START)
 
     def _states(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Job(RuleBasedStateMachine):
                 self._process(reads, [None] * len(reads), [])
 
     def epoch(self) -> st.SearchStrategy[Any]:
-        """An epoch: how much time passes in front, its records; whether instances are made anew, and all is read."""
+        """An epoch: how much time passes before it, its records; whether instances are made anew, and all is read."""
         rarely = st.sampled_from([False, False, False, True])
         return st.tuples(st.integers(0, 3), st.integers(0, 3), self.batches, broadcasts, rarely, st.booleans())
 
@@ -97,7 +97,7 @@ class Job(RuleBasedStateMachine):
         how=st.sampled_from(["the function raises", "a value does not fit"]),
     )
     def fail(self, batch: list[Any], how: str) -> None:
-        """What was not sealed never happened, whether the function failed or the end of the epoch."""
+        """An epoch that was not sealed has no effect, whether the function failed or the end of the epoch."""
         records, times = self._records(batch)
         last = max(filter(None, times), default=0)
         with pytest.raises(Failed):
@@ -119,7 +119,7 @@ class Job(RuleBasedStateMachine):
             if call.endswith("event_time_timer"):
                 given = [now + given[0]]
                 if self.ttls[1].cleanup != "none" and self.model.watermark is not None:
-                    given = [max(given[0], now + 1)]  # one in the past would see what nobody has removed yet
+                    given = [max(given[0], now + 1)]  # a timer in the past would see what has not been removed yet
             elif call.endswith("processing_time_timer"):
                 given = [self.model.processing_time + given[0]]
             records.append((key, space, call, json.dumps(given)))
@@ -158,7 +158,7 @@ class Job(RuleBasedStateMachine):
 
     @rule(taken=snapshots, parallelism=st.integers(1, 3), backend=BACKENDS)
     def go_back(self, taken: Any, parallelism: int, backend: str) -> None:
-        """Restores whatever was snapshotted; what was sealed since is not there."""
+        """Restores any snapshot; what was sealed since is gone."""
         self._restore(taken, parallelism, backend)
 
     def _restore(self, taken: Any, parallelism: int, backend: str) -> None:

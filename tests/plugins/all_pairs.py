@@ -4,9 +4,9 @@ Most bugs that depend on parameters depend on one of them or on two together. A 
 values that the full product has, and marks the remaining tests `long`. The product may come from stacked `parametrize`,
 from fixtures with parameters, or from both.
 
-A seed need not meet everything: `all_pairs(seed=2)` keeps two values of the parameter `seed` for each chosen
-combination of the others. The choice follows from the names of the tests, so it is the same in every run, on every
-worker and in any order.
+A seed need not run with every combination: `all_pairs(seed=2)` keeps two values of the parameter `seed` for each
+chosen combination of the others. The choice follows from the names of the tests, so it is the same in every run, on
+every worker and in any order.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def kept_of(tests: list[pytest.Item]) -> set[str]:
     """Returns the names of the tests of one function that `make test` runs.
 
     Raises:
-        pytest.UsageError: The mark names more than one parameter whose values are a sample.
+        pytest.UsageError: The mark samples the values of more than one parameter.
     """
     mark = tests[0].get_closest_marker("all_pairs")
     sampled: dict[str, int] = dict(mark.kwargs) if mark else {}
@@ -60,16 +60,16 @@ def kept_of(tests: list[pytest.Item]) -> set[str]:
 
 
 def values_of(item: pytest.Item, without: Iterable[str]) -> frozenset[Value]:
-    """Returns the parameters of a test but for some.
+    """Returns the parameters of a test, without some of them.
 
-    A value is told by its identity: all tests of one function hold the same objects.
+    A value is identified by its identity: all tests of one function have the same objects.
     """
     parameters: dict[str, object] = item.callspec.params  # type: ignore[attr-defined]
     return frozenset((name, id(value)) for name, value in parameters.items() if name not in without)
 
 
 def pairs_of(values: frozenset[Value]) -> Pairs:
-    """Returns all pairs of a test's values; of a single one, this."""
+    """Returns all pairs of a test's values; for a single value, only this value."""
     return frozenset(combinations(sorted(values), min(2, len(values))))
 
 

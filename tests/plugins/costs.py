@@ -1,8 +1,8 @@
 """`--costs FILE` writes a table of where the time of a run goes: per folder its tests, seconds, JVMs and queries.
 
-A JVM is counted by a script named `java` that this plugin puts in front of the real one on PATH, so those of processes
-that tests start are counted too. Queries are counted where the test's own process starts them, and so is the time that
-its main thread is asleep. The last line says how long the last worker was alone at the end.
+A JVM is counted by a script named `java` that this plugin puts before the real one on PATH, so JVMs of processes that
+tests start are counted too. Queries are counted only if the test's own process starts them, and so is the time that its
+main thread sleeps. The last line says how long the last worker was alone at the end.
 """
 
 import os
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Costs:
-    """Each process appends lines (what, which test, how much) to one file; the controller sums them up."""
+    """Appends lines (what, which test, how much) to one file in each process; the controller sums them up."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -64,7 +64,7 @@ class _Costs:
         time.sleep = watched
 
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> None:
-        """Counts queries from the first session on: earlier there is no Spark to be patched."""
+        """Counts queries from the first session on: before it there is no Spark to patch."""
         if fixturedef.argname == "spark":
             _watch_queries()
 

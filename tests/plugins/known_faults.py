@@ -1,8 +1,8 @@
-"""Known faults: what a test generator leaves out until it is mended, and why.
+"""Known faults: what a test generator leaves out until the fault is fixed, and why.
 
-Each entry is one fault. A generator of programs asks `known(name)` and leaves out what would meet the fault. A test
-marked `@shows(name, ...)` shows the fault and is expected to fail. Whoever mends a fault deletes its entry and what is
-left out in the files that the entry names, and the test must pass.
+Each entry is one fault. A generator of programs calls `known(name)` and leaves out programs that would cause the fault.
+A test marked `@shows(name, ...)` shows the fault and is expected to fail. To fix a fault, delete its entry and the
+omissions in the files that the entry names; then the test must pass.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class KnownFault:
     """A fault that tests leave out.
 
     Attributes:
-        name: What generators and tests call it.
+        name: The name that generators and tests use.
         fault: What goes wrong, in a sentence.
         asked_by: The files that leave it out, relative to the repository.
     """
@@ -33,14 +33,14 @@ _NAMES = frozenset(entry.name for entry in KNOWN_FAULTS)
 
 
 def known(name: str) -> bool:
-    """Reports whether a fault is still in the list."""
+    """Returns whether a fault is still in the list."""
     return name in _NAMES
 
 
 def shows(
     name: str, raises: type[BaseException] | tuple[type[BaseException], ...] = AssertionError
 ) -> Callable[[Any], Any]:
-    """Marks the test that shows a known fault: it has to fail as long as the entry exists, and to pass afterwards.
+    """Marks the test that shows a known fault: it must fail as long as the entry exists, and pass afterwards.
 
     Args:
         name: The entry.

@@ -1,8 +1,8 @@
-"""The folders of the tests are in memory if there is room: much of what they wait for is a disk.
+"""The folders of the tests are in memory if there is room, because tests spend much of their time waiting for a disk.
 
-The controller makes `/dev/shm/lakestate-<its pid>` and gives it to all that makes temporary folders: pytest's
-`tmp_path`, `tempfile`, Spark and the JVM, also in processes that tests start. With TMPDIR or `--basetemp` set, they
-are where those say. After a failed run the folders of the failed tests stay until the next run.
+The controller makes `/dev/shm/lakestate-<its pid>`, and everything that makes temporary folders uses it: pytest's
+`tmp_path`, `tempfile`, Spark and the JVM, also in processes that tests start. If TMPDIR or `--basetemp` is set, folders
+are in the place that it names. After a failed run the folders of the failed tests stay until the next run.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 MEMORY = Path("/dev/shm")
-ROOM = 4 << 30  # a run of `make test` has less than a quarter of it at any time
+ROOM = 4 << 30  # a run of `make test` uses less than a quarter of it at any time
 NAME = "lakestate-"
 
 
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def has_room(memory: Path) -> bool:
-    """Whether `memory` is a file system (not a folder of one on a disk) of which enough is free."""
+    """Returns whether `memory` is a file system (not a folder of one on a disk) with enough free space."""
     return memory.is_mount() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free >= ROOM
 
 
@@ -46,11 +46,11 @@ class _InMemory:
         temporary = self._folder / "tmp"
         temporary.mkdir(parents=True)
         for folder in (self._folder, temporary):
-            folder.chmod(0o711)  # PostgreSQL's server is another user's process, and has its folder in there
+            folder.chmod(0o711)  # PostgreSQL's server runs as another user, and has its folder in it
         config.option.basetemp = str(self._folder / "pytest")
         os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = str(temporary)
         os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -Djava.io.tmpdir={temporary}"
-        tempfile.tempdir = None  # what it found before is forgotten
+        tempfile.tempdir = None  # drops the folder that it chose before
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:

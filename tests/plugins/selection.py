@@ -3,7 +3,7 @@
 `make test` runs everything but tests marked `long`. `make test-long` passes `--long`: tests marked `long`, and the
 tests of Hypothesis once more with more examples. With `--budget 20m` the files come in an order that follows from the
 commit's hash, and tests that would end after the budget are skipped, so each commit runs another part of the whole.
-`make check` passes `--quick`: of the tests without a JVM those in files that take no more than a second or two.
+`make check` passes `--quick`: tests without a JVM, in files that take no more than a second or two.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ import pytest
 DURATIONS = Path(__file__).parents[1] / "durations.json"
 UNITS = {"s": 1, "m": 60, "h": 3600}
 SLOW_S = 20.0
-"""Of a test that takes longer than this its own seconds are recorded, so that none is begun too late."""
+"""The seconds of a test that takes longer than this are recorded separately, so that it is not begun too late."""
 QUICK_S = 1.2
-"""`--quick` leaves out files that are recorded to take longer."""
+"""`--quick` leaves out files with longer recorded times."""
 
 
 def seconds_of(text: str) -> float:
@@ -30,10 +30,10 @@ def seconds_of(text: str) -> float:
     Raises:
         pytest.UsageError: It is none of these.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    if match is None:
         raise pytest.UsageError(f"--budget {text}: say a number and s, m or h, such as 20m")
-    return float(found[1]) * UNITS[found[2]]
+    return float(match[1]) * UNITS[match[2]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,7 +85,7 @@ class _Selection:
             by_hash = hashlib.sha256(f"{self._part} {file}".encode()).hexdigest()
             return by_hash if self._ends else -self._known.get(file, 0.0), file
 
-        items[:] = sorted(wanted, key=order)  # stable: the order within a file stays
+        items[:] = sorted(wanted, key=order)  # the sort is stable: the order within a file stays
 
     def _wants(self, item: pytest.Item) -> bool:
         marked = item.get_closest_marker("long") is not None
@@ -101,7 +101,7 @@ class _Selection:
 
     @property
     def _chosen_by_hand(self) -> bool:
-        """Whether the command line chooses by marks, by keywords, or names tests: these run, long or not."""
+        """Returns whether the command line chooses tests by marks, keywords or names: these run, long or not."""
         option = self._config.option
         return bool(option.markexpr or option.keyword) or any("::" in argument for argument in self._config.args)
 
@@ -116,10 +116,10 @@ class _Selection:
 
     def pytest_sessionfinish(self) -> None:
         if self._config.getoption("--record-durations") and not hasattr(self._config, "workerinput"):
-            # In the long run a file has other tests than in the short one, which is what its seconds are of.
+            # A file has other tests in the long run than in the short one, and its recorded seconds are of the latter.
             new = {what: s for what, s in self._seconds.items() if "::" in what or not self._long}
-            known = self._known | {what: round(seconds, 1) for what, seconds in new.items()}
-            kept = {what: s for what, s in sorted(known.items()) if s >= (SLOW_S if "::" in what else 0.5)}
+            durations = self._known | {what: round(seconds, 1) for what, seconds in new.items()}
+            kept = {what: s for what, s in sorted(durations.items()) if s >= (SLOW_S if "::" in what else 0.5)}
             DURATIONS.write_text(json.dumps(kept, indent=0) + "\n")
 
 
@@ -128,5 +128,5 @@ def _file_of(nodeid: str) -> str:
 
 
 def _commit() -> str:
-    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=DURATIONS.parent, capture_output=True, text=True)
-    return told.stdout.strip() or "no commit"
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=DURATIONS.parent, capture_output=True, text=True)
+    return done.stdout.strip() or "no commit"

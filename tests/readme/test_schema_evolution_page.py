@@ -1,4 +1,4 @@
-"""The examples of the page about changing types run as they stand there."""
+"""The examples of the page about changing types run exactly as printed."""
 
 import re
 import subprocess

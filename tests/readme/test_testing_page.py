@@ -1,4 +1,4 @@
-"""The tests of pages run as they stand there."""
+"""The tests on pages run exactly as printed."""
 
 import re
 import subprocess

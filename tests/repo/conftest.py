@@ -1,4 +1,4 @@
-"""What several tests of this folder share is in `listed.py`."""
+"""Makes `listed.py` importable, which several tests of this folder share."""
 
 import sys
 from pathlib import Path

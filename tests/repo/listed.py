@@ -1,4 +1,4 @@
-"""Pages with tables that name tests: their rows, and whether the tests are there."""
+"""Reads pages with tables that name tests: their rows, and whether the tests exist."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ RECORDED = TESTS / "golden" / "flink" / "recorded"
 
 
 def tables(page: str) -> list[tuple[str, list[list[str]]]]:
-    """The tables of a page, each with the heading that it stands under: the cells of every row, its own head first."""
+    """Returns the tables of a page, each with its heading: the cells of every row, the table's own head first."""
     found: list[tuple[str, list[list[str]]]] = []
     heading, inside = "", False
     for line in page.splitlines():
@@ -33,7 +33,7 @@ def tables(page: str) -> list[tuple[str, list[list[str]]]]:
 
 
 def ids(cell: str) -> list[str]:
-    """The ids of tests in a cell, whatever their form."""
+    """Returns the ids of tests in a cell, whatever their form."""
     return re.findall(r"`([^`]+\.py(?:::\w+)*|suite::\w+|golden::\w+\.\w+)`", cell)
 
 
@@ -54,7 +54,7 @@ def names_in(file: Path) -> frozenset[str]:
 
 @lru_cache
 def scenarios(group: str) -> frozenset[str]:
-    """Names of the scenarios of a group that were recorded from PyFlink."""
+    """Returns the names of the scenarios of a group that were recorded from PyFlink."""
     return frozenset(json.loads((RECORDED / f"{group}.json").read_text())["scenarios"])
 
 

@@ -1,6 +1,6 @@
-"""A base class has two subclasses at least, unless it is used by itself: else it is a part of its only subclass.
+"""A base class has at least two subclasses, unless it is used by itself: else it belongs into its only subclass.
 
-Interfaces that authors implement or see (`api`), PyFlink's shapes (`flink`), errors and suites of tests are others'.
+Exempt are interfaces that authors implement or see (`api`), PyFlink's shapes (`flink`), errors and suites of tests.
 """
 
 import ast
@@ -24,7 +24,7 @@ def name_of(base: ast.expr) -> str:
 
 
 def used_as_values(tree: ast.Module) -> set[str]:
-    """Returns the names that code calls or hands on: not those of bases, annotations, checks of classes or exports."""
+    """Returns the names that code calls or passes on: not those of bases, annotations, checks of classes or exports."""
     passive: set[int] = set()
     for node in ast.walk(tree):
         parts: list[ast.AST | None] = []
@@ -42,7 +42,7 @@ def used_as_values(tree: ast.Module) -> set[str]:
 
 
 def only_bases(parsed: dict[Path, ast.Module], root: Path) -> list[str]:
-    """Returns the classes that are there for one subclass."""
+    """Returns the classes that have only one subclass and no other use."""
     subclasses, homes, used = defaultdict(set), {}, set()
     for file, tree in parsed.items():
         used |= used_as_values(tree)

@@ -1,4 +1,4 @@
-"""Imports go in no circles of more than two files: such files can only be understood all at once."""
+"""No import cycles of more than two files: such files can only be understood all together."""
 
 import importlib.util
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_no_circle_has_more_than_two_files() -> None:
     circles = count_rooms.circles(count_rooms.imports_of(ROOT / "state_engine"))
     large = [{name.removeprefix("state_engine.") for name in circle} for circle in circles if len(circle) > 2]
     assert [circle for circle in large if circle not in KNOWN] == []
-    assert [circle for circle in KNOWN if circle not in large] == [], "it is gone: take it off the list"
+    assert [circle for circle in KNOWN if circle not in large] == [], "the cycle is gone: delete it from the list"
 
 
 @pytest.mark.parametrize(

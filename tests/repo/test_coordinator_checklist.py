@@ -1,4 +1,4 @@
-"""coordinator_checklist.md: every promise about checkpoints is shown by a test that exists; no setter is left out."""
+"""coordinator_checklist.md: each promise about checkpoints names a test that exists; no setter is missing."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ NAMED = [(heading, row) for heading, (head, *rows) in TABLES if head[-1] == "sho
 
 
 @pytest.mark.parametrize(("heading", "rows"), TABLES, ids=[heading for heading, _ in TABLES])
-def test_no_cell_is_empty_and_nothing_stands_twice(heading: str, rows: list[list[str]]) -> None:
+def test_no_cell_is_empty_and_nothing_is_listed_twice(heading: str, rows: list[list[str]]) -> None:
     assert len(rows) > 4, heading
     assert all(len(row) == len(rows[0]) and all(row) for row in rows), heading
     assert len({row[0] for row in rows}) == len(rows), heading

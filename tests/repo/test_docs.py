@@ -1,4 +1,4 @@
-"""The pages say what the code has: links, names, variables, parameters."""
+"""The pages agree with the code: links, names, variables, parameters."""
 
 import ast
 import importlib
@@ -58,13 +58,13 @@ def spans(page: Path) -> Iterator[str]:
 
 
 def slug(heading: str) -> str:
-    """The anchor of a heading, as GitHub makes it."""
+    """Returns the anchor of a heading, as GitHub makes it."""
     plain = re.sub(r"[^\w\- ]", "", heading.replace("`", "").strip().lower())
     return plain.replace(" ", "-")
 
 
 def resolve(dotted: str) -> Any:
-    """Imports the longest module in front and follows attributes from there."""
+    """Imports the longest prefix that is a module, and follows attributes from there."""
     parts = dotted.split(".")
     for count in range(len(parts), 0, -1):
         try:

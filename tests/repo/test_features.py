@@ -1,4 +1,4 @@
-"""docs/features.md: every feature has a page, a test without Spark and one in a real stream, and all of them exist."""
+"""docs/features.md: every feature has a page, a test without Spark, and one in a real stream; all of them exist."""
 
 import re
 

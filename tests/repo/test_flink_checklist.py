@@ -1,4 +1,4 @@
-"""flink_checklist.md and its second half: every behaviour is shown by a test that exists, or has a reason."""
+"""flink_checklist.md and its second half: every behaviour names a test that exists, or has a reason."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_the_tables_are_of_three_forms_and_long() -> None:
 
 
 @pytest.mark.parametrize(("heading", "rows"), TABLES, ids=[heading for heading, _ in TABLES])
-def test_no_cell_is_empty_and_no_behaviour_stands_twice(heading: str, rows: list[list[str]]) -> None:
+def test_no_cell_is_empty_and_no_behaviour_is_listed_twice(heading: str, rows: list[list[str]]) -> None:
     assert all(len(row) == len(rows[0]) and all(row) for row in rows), heading
     behaviours = [row[0] for row in rows]
     assert len(set(behaviours)) == len(behaviours), heading

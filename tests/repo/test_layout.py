@@ -1,4 +1,4 @@
-"""The shape of the checkout: what tools cannot hold by themselves."""
+"""The layout of the checkout: rules that no tool checks."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ LINKED = ("assets", "resources", "examples")
 LONG_FILE = 500
 LONGEST_FILE = 800
 REASON = "Longer than 500 lines because "
-"""How the line begins, in the docstring of a module of 501 to 800 lines, that says why it is not split."""
+"""The beginning of the line that says why a module of 501 to 800 lines is not split; it is in its docstring."""
 LONGEST_ROOM_README = 20
 GENERATED = {"requirements.lock", "requirements-bootstrap.txt", "tests/flink/pyflink_api.txt"}
 
@@ -106,16 +106,16 @@ def test_no_tracked_file_names_a_registry(tracked: list[Path]) -> None:
         )
     ]
     pattern = re.compile("|".join(rf"\b{re.escape(host)}\b" for host in hosts))
-    found = [str(file.relative_to(ROOT)) for file in tracked if pattern.search(text_of(file))]
-    assert not found, f"the registry is the installer's setting, not the project's; named in {found}"
+    offenders = [str(file.relative_to(ROOT)) for file in tracked if pattern.search(text_of(file))]
+    assert not offenders, f"the registry is the installer's setting, not the project's; named in {offenders}"
 
 
 def test_bytes_that_are_no_text_are_refused_as_other_wrong_bytes_are(tracked: list[Path]) -> None:
-    """msgspec raises another error for them, which a handler of `DecodeError` alone would let through."""
+    """msgspec raises another error for them, which a handler of `DecodeError` alone would not catch."""
     pattern = re.compile(r"(?:except|suppress)\b.*\bDecodeError\b")
     python = [file for file in tracked if file.suffix == ".py"]
-    found = [str(file.relative_to(ROOT)) for file in python if pattern.search(text_of(file))]
-    assert not found, f"use UNDECODABLE of state_engine.text in {found}"
+    offenders = [str(file.relative_to(ROOT)) for file in python if pattern.search(text_of(file))]
+    assert not offenders, f"use UNDECODABLE of state_engine.text in {offenders}"
 
 
 def reason_of(text: str, suffix: str) -> str | None:
@@ -123,9 +123,9 @@ def reason_of(text: str, suffix: str) -> str | None:
 
     The reason begins a line after the prefixes of comments, and has at least five words.
     """
-    told = (ast.get_docstring(ast.parse(text)) or "") if suffix == ".py" else text
-    found = re.search(rf"^(?:[ \t]*(?:#|//|--|\*|<!--)[ \t]*)?{REASON}(\S+(?: \S+){{4,}})", told, re.MULTILINE)
-    return found[1] if found else None
+    searched = (ast.get_docstring(ast.parse(text)) or "") if suffix == ".py" else text
+    match = re.search(rf"^(?:[ \t]*(?:#|//|--|\*|<!--)[ \t]*)?{REASON}(\S+(?: \S+){{4,}})", searched, re.MULTILINE)
+    return match[1] if match else None
 
 
 def too_long(lines: int, reason: str | None) -> str | None:

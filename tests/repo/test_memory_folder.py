@@ -32,7 +32,7 @@ def test_where(tmp_path):
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """One test that notes which folders it was given."""
+    """A suite of one test that records its folders."""
     for folder in ("memory", "suite"):
         (tmp_path / folder).mkdir()
     (tmp_path / "suite" / "pytest.ini").write_text("[pytest]\n")
@@ -41,7 +41,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def run(suite: Path, ends: str, *options: str, **environment: str) -> tuple[str, list[str]]:
-    """What pytest printed, and the folders that the test was given."""
+    """Runs the suite; returns what pytest printed, and the folders of the test."""
     (suite / "suite" / "ends").write_text(ends)
     inherited = {k: v for k, v in os.environ.items() if k != "TMPDIR" and not k.startswith(("PYTEST_", "SPARK_LOCAL"))}
     child = subprocess.run(

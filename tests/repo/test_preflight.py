@@ -1,4 +1,4 @@
-"""The preflight names what is missing, and the remedy."""
+"""The preflight names what is missing, and what to do."""
 
 import ast
 import importlib.util

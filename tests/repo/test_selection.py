@@ -34,7 +34,7 @@ def test_drawn_inside(): pass
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """A suite of three tests whose plugins are copies of ours, so that its durations are its own."""
+    """A suite of three tests with copies of our plugins, so that it has its own durations."""
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "selection.py").write_text((PLUGINS / "selection.py").read_text())
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = plugins\nmarkers =\n    long: x\n    slow: x\n")
@@ -69,8 +69,8 @@ def test_the_long_run_has_tests_that_draw_inside(suite: Path) -> None:
     assert sorted(names(run(suite, "--long"))) == ["test_drawn", "test_drawn_inside", "test_long"]
 
 
-def test_every_test_that_draws_inside_says_so_by_a_mark() -> None:
-    """A test whose examples depend on its parameters has a function with `@given` inside, which nothing else shows."""
+def test_every_test_that_draws_inside_has_a_mark() -> None:
+    """A test with examples that depend on its parameters has a function with `@given` inside; only its mark says so."""
     inside: dict[str, bool] = {}
     for file in PLUGINS.parent.rglob("test_*.py"):
         text = file.read_text()

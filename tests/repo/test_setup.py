@@ -1,7 +1,7 @@
-"""`make setup` does each step once, and again only when what it stands for has changed.
+"""`make setup` does each step once, and again only when its inputs have changed.
 
-The real Makefile runs in a copy, with a `python` and a `uv` that only write down how they were called: so it is the
-same wherever the tests run.
+The real Makefile runs in a copy, with a `python` and a `uv` that only record how they were called: so the result is
+the same wherever the tests run.
 """
 
 import os
@@ -42,7 +42,7 @@ class Checkout:
         """Runs make; returns how the tools were called, and what it printed."""
         calls = self.folder / "calls"
         calls.write_text("")
-        # A make around the tests must not hand its flags and variables on.
+        # If make runs the tests, it must not pass its flags and variables on.
         inherited = {name: value for name, value in os.environ.items() if "MAKE" not in name and "JARS" not in name}
         done = subprocess.run(
             ["make", f"PYTHON={self._python}", *arguments],
@@ -84,7 +84,7 @@ def test_other_verbs_have_nothing_to_set_up_either(checkout: Checkout) -> None:
     (checkout.folder / ".venv" / "bin" / "pytest").symlink_to("python")
     calls, _ = checkout.make("test")
     assert [call.split()[0] for call in calls] == ["python", "pytest"]
-    assert ARCHIVE in calls[0], "none was written, and the tests run all the same"
+    assert ARCHIVE in calls[0], "no archive was written, and the tests run all the same"
     archive = checkout.folder / ".venv" / "share" / "lakestate" / "spark-classes.jsa"
     archive.parent.mkdir(parents=True)
     archive.touch()
@@ -100,9 +100,7 @@ def test_other_verbs_have_nothing_to_set_up_either(checkout: Checkout) -> None:
         ("requirements-bootstrap.txt", STEPS),
     ],
 )
-def test_a_changed_file_repeats_its_step_and_those_behind_it(
-    checkout: Checkout, changed: str, steps: list[str]
-) -> None:
+def test_a_changed_file_repeats_its_step_and_those_after_it(checkout: Checkout, changed: str, steps: list[str]) -> None:
     checkout.make("setup")
     checkout.change(changed)
     assert checkout.steps("setup") == steps

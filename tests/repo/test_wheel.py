@@ -1,4 +1,4 @@
-"""What `make dist` builds holds what it must, and works where there is no checkout."""
+"""What `make dist` builds is complete, and works without a checkout."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and, through a path entry, the locked packages that the tests run with.
+    """An environment with the wheel and, through a path entry, the locked packages of the tests.
 
     The `.pth` files of these packages' folder are not read there: one of them would lead to the checkout.
     """
@@ -66,7 +66,7 @@ def wheel_in(dist: Path) -> Path:
 
 
 def run(command: list[str | Path], cwd: Path) -> str:
-    """Runs a command outside the checkout, without what leads there; returns what it printed."""
+    """Runs a command outside the checkout, without variables that lead there; returns its output."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
@@ -89,8 +89,8 @@ def test_the_wheel_holds_every_module_of_the_checkout(dist: Path) -> None:
     names = set(zipfile.ZipFile(wheel_in(dist)).namelist())
     places = {"state_engine": ROOT / "state_engine", "lakestate": ROOT / "platform" / "lakestate"}
     places |= {f"lakestate/{name}": ROOT / name for name in ("assets", "resources", "examples")}
-    found = {f"{top}/{file.relative_to(folder)}" for top, folder in places.items() for file in folder.rglob("*.py")}
-    assert modules(names) == found
+    packaged = {f"{top}/{file.relative_to(folder)}" for top, folder in places.items() for file in folder.rglob("*.py")}
+    assert modules(names) == packaged
 
 
 def test_the_source_archive_holds_what_the_wheel_is_built_from_and_the_papers(dist: Path) -> None:
@@ -117,11 +117,11 @@ print(json.dumps({
 
 
 def test_everything_is_imported_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    found = json.loads(run([installed / "bin" / "python", "-W", "error::ImportWarning", "-c", LOOK], tmp_path))
-    outside = {name: file for name, file in found["files"].items() if not Path(file).is_relative_to(installed)}
+    packaged = json.loads(run([installed / "bin" / "python", "-W", "error::ImportWarning", "-c", LOOK], tmp_path))
+    outside = {name: file for name, file in packaged["files"].items() if not Path(file).is_relative_to(installed)}
     assert not outside
-    assert found["bare"] == []
-    assert len(set(found["version"])) == 1
+    assert packaged["bare"] == []
+    assert len(set(packaged["version"])) == 1
 
 
 def test_the_command_is_there(installed: Path, tmp_path: Path) -> None:

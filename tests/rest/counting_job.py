@@ -1,4 +1,4 @@
-"""A job for the runner, under the name `counting`: how often each key came, from a folder of Parquet files."""
+"""A job for the runner, named `counting`: counts the records of each key in a folder of Parquet files."""
 
 import sys
 from collections.abc import Iterator, Mapping

@@ -22,7 +22,7 @@ from lakestate.runner_process import RunnerProcess, runner_command
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".flink-cli"
 RELEASE = "2.3.0"
-# The scripts and the jars; what programs in Python need besides is left out, and so is the wait for it.
+# Only the scripts and the jars: the other dependencies of PyFlink are not needed, and would take time.
 PACKAGES = (f"apache-flink=={RELEASE}", f"apache-flink-libraries=={RELEASE}")
 JOB = "counting"
 JOB_ID = job_id(JOB)
@@ -52,7 +52,7 @@ class Flink:
 
     Args:
         home: Folder of PyFlink.
-        logs: Where it may write its log.
+        logs: The folder for its log.
     """
 
     def __init__(self, home: Path, logs: Path) -> None:
@@ -83,7 +83,7 @@ class Running:
     """A job in a runner of its own.
 
     Args:
-        folder: Of the job's root, with its input in `in`.
+        folder: The folder of the job's root, with its input in `in`.
         process: The runner.
     """
 
@@ -100,7 +100,7 @@ class Running:
         self.endpoint = endpoint
 
     def end(self) -> list[AnyEvent]:
-        """Waits for the end of the process, which must be a good one, and returns what it told."""
+        """Waits for the end of the process, which must be a success, and returns its events."""
         told = [*self.events]
         assert self.process.wait() == 0
         return told
@@ -108,7 +108,7 @@ class Running:
 
 @contextmanager
 def running_job(folder: Path, *, token: str | None = None) -> Iterator[Running]:
-    """Runs the counting job in a folder until the block ends, once it has read a new file of input."""
+    """Runs the counting job in a folder until the block ends; the block begins when a new file of input was read."""
     add_input(folder)
     announce(folder / "jobs")
     variables = {"PYTHONPATH": os.pathsep.join([str(folder / "jobs"), os.environ.get("PYTHONPATH", "")])}
@@ -151,6 +151,6 @@ def announce(folder: Path) -> None:
 
 def location_in(text: str) -> str:
     """Returns the location of a savepoint that a command has printed."""
-    found = re.search(r"(?:Path: |stored in )(file://\S+?)\.?$", text, re.MULTILINE)
-    assert found is not None, text
-    return found[1]
+    match = re.search(r"(?:Path: |stored in )(file://\S+?)\.?$", text, re.MULTILINE)
+    assert match is not None, text
+    return match[1]

@@ -1,4 +1,4 @@
-"""The port of a job over a client that has no engine behind it, and savepoints of a real log."""
+"""The port of a job with a client that has no engine, and savepoints of a real log."""
 
 import random
 import threading
@@ -25,7 +25,7 @@ NATIVE = SavepointRequest()
 
 
 class Client:
-    """Stands for a running job; `stop` does what the real one's does, in the same order."""
+    """A fake of a running job; `stop` does what the real one does, in the same order."""
 
     def __init__(self, log: Any) -> None:
         self.log = log
@@ -73,7 +73,7 @@ def control_of(client: Client, config: CheckpointConfig | None = None, writer: A
 
 
 class Asking:
-    """Asks on a thread of its own, as a request does, while the test is the thread that the job belongs to."""
+    """Makes a request on a thread of its own, while the test runs on the thread that the job belongs to."""
 
     def __init__(self, ask: Callable[[], str]) -> None:
         self.result: str | None = None
@@ -89,7 +89,7 @@ class Asking:
             self.error = error
 
     def served_by(self, control: ClientControl) -> bool:
-        """Serves until the answer is there; returns whether the job has ended by it."""
+        """Serves until the answer has come; returns whether the request has ended the job."""
         ended = False
         while self._thread.is_alive():
             ended = control.serve() or ended
@@ -147,7 +147,7 @@ def test_a_savepoint_is_disposed_of_by_its_location(
     kept = control.trigger_savepoint(wanted)
     gone = control.trigger_savepoint(wanted)
     copy = f"file://{tmp_path}/copy/{gone.rpartition('/')[2]}"
-    assert not control.dispose(copy), "a copy is theirs who made it"
+    assert not control.dispose(copy), "a copy belongs to its maker"
     assert control.dispose(gone)
     assert not control.dispose(gone)
     assert control.savepoint_location(gone.rpartition("/")[2]) is None
@@ -232,7 +232,7 @@ def test_a_drain_into_a_directory_that_cannot_be_written_does_not_begin(client: 
     assert control.view().state == "RUNNING"
 
 
-def test_a_drain_leaves_a_savepoint_in_front_of_it_and_one_behind(client: Client) -> None:
+def test_a_drain_takes_a_savepoint_before_and_one_after(client: Client) -> None:
     control = control_of(client)
     before = client.head.manifest.epoch
     asking = Asking(lambda: control.stop(NATIVE, drain=True))
@@ -244,7 +244,7 @@ def test_a_drain_leaves_a_savepoint_in_front_of_it_and_one_behind(client: Client
     assert asking.result.endswith(newest.savepoint_id)
 
 
-def test_a_drain_that_fails_is_the_end_and_told(client: Client) -> None:
+def test_a_drain_that_fails_ends_the_job_and_is_reported(client: Client) -> None:
     control = control_of(client)
     client.drain_error = EpochError("A timer failed.")
     asking = Asking(lambda: control.stop(NATIVE, drain=True))
@@ -254,10 +254,10 @@ def test_a_drain_that_fails_is_the_end_and_told(client: Client) -> None:
     assert [failure.text for failure in control.failures()] == ["A timer failed."]
 
 
-def test_a_cancelled_job_is_cancelling_until_its_process_has_let_go(client: Client) -> None:
+def test_a_cancelled_job_is_cancelling_until_its_process_has_released_it(client: Client) -> None:
     control = control_of(client)
     control.cancel()
-    assert control.view().state == "RUNNING", "nobody has served it yet"
+    assert control.view().state == "RUNNING", "it was not served yet"
     seen = []
     stop = client.stop
 
@@ -267,7 +267,7 @@ def test_a_cancelled_job_is_cancelling_until_its_process_has_let_go(client: Clie
 
     client.stop = watched  # type: ignore[method-assign]
     assert control.serve()
-    assert seen == ["CANCELLING"], "Spark's query has ended, and the process has not let go"
+    assert seen == ["CANCELLING"], "Spark's query has ended, and the process still holds the job"
     assert client.cancelled
     assert control.view().state == "CANCELED"
 
@@ -290,7 +290,7 @@ def test_nothing_ends_a_job_that_has_ended(client: Client) -> None:
     control = control_of(client)
     control.cancel()
     client.state = "FAILED"
-    assert not control.serve(), "its failure is told by whoever awaits it"
+    assert not control.serve(), "the waiting caller gets its failure"
     control.ended(EpochError("It broke."))
     with pytest.raises(JobEndedError):
         control.cancel()
@@ -298,7 +298,7 @@ def test_nothing_ends_a_job_that_has_ended(client: Client) -> None:
         control.stop(NATIVE, drain=False)
 
 
-def test_who_waits_to_end_a_job_is_told_that_it_has_ended(client: Client) -> None:
+def test_a_caller_that_waits_to_end_a_job_learns_that_it_has_ended(client: Client) -> None:
     control = control_of(client)
     first = control._ends.ask("CANCELED")
     second = control._ends.ask("FINISHED", NATIVE)
@@ -369,7 +369,7 @@ class Mute(Exception):
         (ValueError("half \ud800"), "ValueError: half \\ud800"),
     ],
 )
-def test_whatever_ends_a_job_is_told_as_its_exception(client: Client, error: BaseException, told: str) -> None:
+def test_whatever_ends_a_job_is_reported_as_its_exception(client: Client, error: BaseException, told: str) -> None:
     control = control_of(client)
     control.ended(error)
     [failure] = control.failures()

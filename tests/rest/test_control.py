@@ -100,7 +100,7 @@ def test_a_later_runner_takes_the_place_of_an_earlier_one_and_keeps_it(tmp_path:
     with first:
         second = publish_endpoint(root, "orders", later)
         second.__enter__()
-    assert read_endpoint(root, "orders") == later, "the first one has left the second one's file"
+    assert read_endpoint(root, "orders") == later, "the first one did not remove the second one's file"
     second.__exit__(None, None, None)
     assert read_endpoint(root, "orders") is None
 
@@ -121,7 +121,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
         endpoint_path(str(tmp_path), name)
 
 
-def test_a_local_folder_stands_in_for_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_folder_replaces_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CONTROL_FOLDER, str(tmp_path))
     with publish_endpoint("s3://bucket/state", "orders", ENDPOINT):
         assert find_endpoint("s3://bucket/state/", "orders", ask=answering("abc")) == ENDPOINT

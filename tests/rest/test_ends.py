@@ -1,4 +1,4 @@
-"""How operations ended is told by the process, and found behind its end."""
+"""The process writes how its operations ended, and this can be read after its end."""
 
 import random
 import threading
@@ -31,16 +31,16 @@ def test_the_ends_of_the_newest_process_are_kept_and_no_others(tmp_path: Path) -
     root = str(tmp_path)
     assert find_end(root, "flights", FIRST) is None
     keep_ends(root, "flights", "one", [ended(FIRST, Outcome("file:///there"))])
-    keep_ends(root, "flights", "one", [])  # of a process that ends twice
+    keep_ends(root, "flights", "one", [])  # as a process does that ends twice
     assert find_end(root, "flights", FIRST) == EndedOperation(
         kind="savepoint", trigger_id=FIRST, ended_at=7, result="file:///there"
     )
     failed = ended(SECOND, Outcome(error=SavepointError("The disk is full.", action="Make room.")))
     keep_ends(root, "flights", "two", [failed])
     assert find_end(root, "flights", FIRST) is None
-    found = find_end(root, "flights", SECOND)
-    assert found is not None
-    assert (found.error, found.message, found.action) == ("SavepointError", "The disk is full.", "Make room.")
+    end = find_end(root, "flights", SECOND)
+    assert end is not None
+    assert (end.error, end.message, end.action) == ("SavepointError", "The disk is full.", "Make room.")
     keep_ends(root, "flights", "three", [])
     assert list((tmp_path / "flights" / "_control").iterdir()) == []
 
@@ -75,13 +75,13 @@ class Client:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_runner_leaves_behind_how_it_was_stopped(tmp_path: Path, fails: bool) -> None:
+def test_the_runner_writes_how_it_was_stopped(tmp_path: Path, fails: bool) -> None:
     log = sample_job(str(tmp_path))
     log.epoch(random_changes(random.Random(0)))
     client, definition = Client(log.head), SimpleNamespace(session=None)
     job = SimpleNamespace(root=log.root, name="flights", operators=[], definition=definition)
     stop = threading.Event()
-    stop.set()  # nobody waits for an answer
+    stop.set()  # no caller waits for an answer
     with controlled(job, client, stop, host="127.0.0.1", port=0, token=None) as control:
         running = RunningJob(log.root, "flights")
         wanted = SavepointRequest(directory="relative" if fails else None, label="last")
@@ -90,11 +90,11 @@ def test_the_runner_leaves_behind_how_it_was_stopped(tmp_path: Path, fails: bool
             control.serve()
         assert running.goes_on() == fails
     assert find_endpoint(log.root, "flights") is None
-    found = outcome_of(log.root, "flights", trigger_id)
-    assert found is not None
+    end = outcome_of(log.root, "flights", trigger_id)
+    assert end is not None
     if fails:
-        assert found.error == "SavepointError"
+        assert end.error == "SavepointError"
     else:
         [taken] = list_savepoints(log.root, "flights")
         assert taken.label == "last"
-        assert str(found.result).endswith(taken.savepoint_id)
+        assert str(end.result).endswith(taken.savepoint_id)

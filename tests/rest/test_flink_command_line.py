@@ -35,17 +35,17 @@ def flink(home: Path, tmp_path: Path) -> Flink:
 
 
 def savepoint_in(said: Said, folder: Path, directory: Path | None = None) -> Savepoint:
-    """The savepoint whose location a command has printed, which lies in the directory or below the job's root."""
+    """Returns the savepoint of the location that a command printed: in the directory, or below the job's root."""
     assert said.code == 0, said.text
     place, _, savepoint_id = location_in(said.text).rpartition("/")
     assert place == f"file://{directory or folder / JOB / '_savepoints'}"
-    found = {one.savepoint_id: one for one in list_savepoints(str(folder), JOB)}
+    savepoints = {one.savepoint_id: one for one in list_savepoints(str(folder), JOB)}
     assert directory is None or (directory / savepoint_id / "_metadata").is_file()
-    return found[savepoint_id]
+    return savepoints[savepoint_id]
 
 
 def ended(job: Running, kind: str, request_id: str) -> Any:
-    """What an operation has given, once it has ended."""
+    """Returns the result of an operation that has ended."""
     while True:
         result = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}/{kind}/{request_id}"))
         if result["status"]["id"] == "COMPLETED":
@@ -59,8 +59,8 @@ def assert_failed(said: Said, *parts: str) -> None:
         assert part in said.text, said.text
 
 
-def assert_stopped_behind(job: Running, savepoint: Savepoint) -> None:
-    """The process has ended well, nobody is to be found, and no epoch came behind the savepoint."""
+def assert_stopped_after(job: Running, savepoint: Savepoint) -> None:
+    """The process has ended well, no endpoint is left, and no epoch came after the savepoint."""
     told = job.end()
     last = told[-1]
     assert isinstance(last, Finished), told
@@ -81,7 +81,7 @@ def test_a_job_is_listed_gets_a_savepoint_and_is_stopped_with_one(flink: Flink, 
 
         elsewhere = tmp_path / "elsewhere"
         stopped = flink(job.endpoint, "stop", "--savepointPath", f"file://{elsewhere}", JOB_ID)
-        assert_stopped_behind(job, savepoint_in(stopped, tmp_path, elsewhere))
+        assert_stopped_after(job, savepoint_in(stopped, tmp_path, elsewhere))
         assert f'Suspending job "{JOB_ID}" with a CANONICAL savepoint.' in stopped.text
 
 
@@ -130,7 +130,7 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
         assert report["sealed"] is not None
 
         vertices = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}"))["vertices"]
-        assert [vertex["parallelism"] for vertex in vertices] == [3], "rescaled in front of the checkpoints"
+        assert [vertex["parallelism"] for vertex in vertices] == [3], "rescaled before the checkpoints"
 
         nothing = flink(job.endpoint, "savepoint", "-dispose", NO_PATH)
         assert_failed(nothing, f"No job of this process has a savepoint {NO_PATH}")
@@ -144,7 +144,7 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
         assert b'"RUNNING"' in fetch(job.endpoint, f"/jobs/{JOB_ID}/status"), "it runs on without a savepoint"
 
         stopped = flink(job.endpoint, "stop", "--savepointPath", f"file://{elsewhere}", JOB_ID)
-        assert_stopped_behind(job, savepoint_in(stopped, tmp_path, elsewhere))
+        assert_stopped_after(job, savepoint_in(stopped, tmp_path, elsewhere))
         assert f'Suspending job "{JOB_ID}" with a CANONICAL savepoint.' in stopped.text
 
 
@@ -154,7 +154,7 @@ def test_stop_with_drain(flink: Flink, tmp_path: Path) -> None:
         drained = flink(job.endpoint, "stop", "--drain", "--type", "native", JOB_ID)
         last = savepoint_in(drained, tmp_path)
         assert f'Draining job "{JOB_ID}" with a NATIVE savepoint.' in drained.text
-        assert_stopped_behind(job, last)
+        assert_stopped_after(job, last)
     before = next(one for one in list_savepoints(str(tmp_path), JOB) if one.label == "before drain")
     assert before.epoch < last.epoch
 
@@ -163,7 +163,7 @@ def test_stop_with_drain(flink: Flink, tmp_path: Path) -> None:
 def test_cancel_with_a_savepoint(flink: Flink, tmp_path: Path) -> None:
     with running_job(tmp_path) as job:
         cancelled = flink(job.endpoint, "cancel", "-s", f"file://{tmp_path}/elsewhere", JOB_ID)
-        assert_stopped_behind(job, savepoint_in(cancelled, tmp_path, tmp_path / "elsewhere"))
+        assert_stopped_after(job, savepoint_in(cancelled, tmp_path, tmp_path / "elsewhere"))
         assert f"Cancelled job {JOB_ID}. Savepoint stored in" in cancelled.text
 
 

@@ -1,4 +1,4 @@
-"""Who may ask."""
+"""Which requests the server accepts."""
 
 import pytest
 from fake_job import FakeJob, client_of
@@ -31,7 +31,7 @@ def test_only_this_machines_addresses_are_loopback(host: str, expected: bool) ->
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
 def test_other_addresses_are_refused_without_a_token(host: str) -> None:
-    with pytest.raises(UnsafeAddressError, match="anybody"):
+    with pytest.raises(UnsafeAddressError, match="anyone"):
         check_address(host, None)
     with pytest.raises(UnsafeAddressError), serve([], host=host):
         pass
@@ -69,7 +69,7 @@ def test_a_refused_request_does_nothing() -> None:
     ("host", "status"),
     [("localhost:1", 200), ("127.0.0.1", 200), ("[::1]:8081", 200), ("evil.example:8081", 403), ("", 403), ("[", 403)],
 )
-def test_without_a_token_a_name_that_somebody_made_point_here_is_refused(host: str, status: int) -> None:
+def test_without_a_token_a_foreign_name_that_points_here_is_refused(host: str, status: int) -> None:
     with client_of(FakeJob()) as client:
         assert client.get("/jobs", headers={"Host": host}).status_code == status
 

@@ -1,4 +1,4 @@
-"""Failures in Java's serialization."""
+"""Failures are sent in Java's serialization."""
 
 import base64
 

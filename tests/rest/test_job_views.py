@@ -1,4 +1,4 @@
-"""What the server tells of jobs and checkpoints, with Flink's names."""
+"""What the server returns for jobs and checkpoints, with Flink's names."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from lakestate.rest.job_port import JobFailure, JobStatus
 from state_engine.checkpoint.table import CheckpointKind, CheckpointRow, CheckpointStatus
 from state_engine.errors import SavepointError
 
-# The fields that Flink 2.3 sends; its command line fails where one of them is missing.
+# The fields that Flink 2.3 sends; its command line fails if one of them is missing.
 SUMMARY = [
     *("jid", "name", "jobType", "schedulerType", "start-time", "end-time", "duration", "state", "last-modification"),
     *("tasks", "pending-operators"),
@@ -85,9 +85,9 @@ def test_the_list_has_every_field_that_flinks_command_line_wants() -> None:
 def test_the_overview_counts_jobs(state: JobStatus, figure: str) -> None:
     job = FakeJob()
     job.state = state
-    found = get("/overview", job)
-    assert {name: count for name, count in found.items() if name.startswith("jobs-") and count} == {figure: 1}
-    assert found["flink-version"] == "2.3.0"
+    body = get("/overview", job)
+    assert {name: count for name, count in body.items() if name.startswith("jobs-") and count} == {figure: 1}
+    assert body["flink-version"] == "2.3.0"
     assert get("/jobs", job) == {"jobs": [{"id": job.job_id, "status": state}]}
     assert get(f"/jobs/{job.job_id}/status", job) == {"status": state}
 
@@ -98,8 +98,8 @@ def test_the_config_names_the_api() -> None:
 
 def test_a_job_has_its_operators_and_their_edges() -> None:
     job = FakeJob()
-    found = get(f"/jobs/{job.job_id}", job)
-    count, total = found["vertices"]
+    body = get(f"/jobs/{job.job_id}", job)
+    count, total = body["vertices"]
     assert (count["name"], count["parallelism"], count["maxParallelism"], count["status"]) == (
         "count",
         2,
@@ -107,20 +107,20 @@ def test_a_job_has_its_operators_and_their_edges() -> None:
         "RUNNING",
     )
     assert count["metrics"]["read-records"] == 100
-    assert [node["id"] for node in found["plan"]["nodes"]] == [count["id"], total["id"]]
-    assert [edge["id"] for edge in found["plan"]["nodes"][1]["inputs"]] == [count["id"]]
-    assert found["timestamps"]["RUNNING"] == START
-    assert found["status-counts"]["RUNNING"] == 5
-    assert found["maxParallelism"] == 128
+    assert [node["id"] for node in body["plan"]["nodes"]] == [count["id"], total["id"]]
+    assert [edge["id"] for edge in body["plan"]["nodes"][1]["inputs"]] == [count["id"]]
+    assert body["timestamps"]["RUNNING"] == START
+    assert body["status-counts"]["RUNNING"] == 5
+    assert body["maxParallelism"] == 128
 
 
 def test_the_incarnation_says_who_holds_the_job() -> None:
     job = FakeJob()
-    found = get(f"/jobs/{job.job_id}/incarnation", job)
-    assert (found["incarnation"], found["generation"], found["epoch"], found["state"]) == ("abc", 2, 17, "RUNNING")
+    body = get(f"/jobs/{job.job_id}/incarnation", job)
+    assert (body["incarnation"], body["generation"], body["epoch"], body["state"]) == ("abc", 2, 17, "RUNNING")
 
 
-def test_failures_are_told() -> None:
+def test_failures_are_reported() -> None:
     job = FakeJob()
     job.problems = [JobFailure(NOW, "It broke.", facts_of(SavepointError("It broke.")))]
     assert get(f"/jobs/{job.job_id}/exceptions", job) == {
@@ -140,15 +140,15 @@ def test_failures_are_told() -> None:
 
 def test_a_job_without_checkpoints_has_statistics_like_flinks() -> None:
     job = FakeJob()
-    found = get(f"/jobs/{job.job_id}/checkpoints", job)
-    assert found["counts"] == {"restored": 0, "total": 0, "in_progress": 0, "completed": 0, "failed": 0}
-    assert [*found["summary"]["state_size"]] == SPREAD
-    assert found["summary"]["state_size"]["p99"] == "NaN"
-    assert found["latest"] == {"completed": None, "savepoint": None, "failed": None, "restored": None}
-    assert found["history"] == []
+    body = get(f"/jobs/{job.job_id}/checkpoints", job)
+    assert body["counts"] == {"restored": 0, "total": 0, "in_progress": 0, "completed": 0, "failed": 0}
+    assert [*body["summary"]["state_size"]] == SPREAD
+    assert body["summary"]["state_size"]["p99"] == "NaN"
+    assert body["latest"] == {"completed": None, "savepoint": None, "failed": None, "restored": None}
+    assert body["history"] == []
 
 
-def test_checkpoints_are_told_newest_first() -> None:
+def test_checkpoints_are_listed_newest_first() -> None:
     job = FakeJob()
     job.rows = [
         row(1, bytes=10, state_bytes=100),
@@ -156,21 +156,21 @@ def test_checkpoints_are_told_newest_first() -> None:
         row(3, "failed", failure="No room."),
         row(4, bytes=30, state_bytes=120),
     ]
-    found = get(f"/jobs/{job.job_id}/checkpoints", job)
-    assert found["counts"]["total"] == 3
-    assert [(one["id"], one["status"]) for one in found["history"]] == [
+    body = get(f"/jobs/{job.job_id}/checkpoints", job)
+    assert body["counts"]["total"] == 3
+    assert [(one["id"], one["status"]) for one in body["history"]] == [
         (4, "COMPLETED"),
         (3, "FAILED"),
         (1, "COMPLETED"),
     ]
-    completed, failed, savepoint = (found["latest"][kind] for kind in ("completed", "failed", "savepoint"))
+    completed, failed, savepoint = (body["latest"][kind] for kind in ("completed", "failed", "savepoint"))
     assert completed["external_path"] == "file:/state/orders/_epochs/g000001/bases/b.json"
     assert (completed["checkpointed_size"], completed["state_size"], completed["end_to_end_duration"]) == (30, 120, 5)
     assert (failed["className"], failed["failure_message"]) == ("failed", "No room.")
     assert "external_path" not in failed
     assert (savepoint["id"], savepoint["is_savepoint"]) == (20, True)
     assert (savepoint["external_path"], savepoint["discarded"]) == ("s3://kept/sp-2", False)
-    assert found["summary"]["state_size"]["avg"] == 110
+    assert body["summary"]["state_size"]["avg"] == 110
     assert get(f"/jobs/{job.job_id}/checkpoints/details/3", job) == failed
     job.disposed.add("sp-2")
     savepoint = get(f"/jobs/{job.job_id}/checkpoints", job)["latest"]["savepoint"]
@@ -179,10 +179,10 @@ def test_checkpoints_are_told_newest_first() -> None:
 
 def test_the_settings_of_checkpoints_have_flinks_names() -> None:
     job = FakeJob()
-    found = get(f"/jobs/{job.job_id}/checkpoints/config", job)
-    assert {*found} == CONFIG
-    assert found["interval"] == (1 << 63) - 1
-    assert found["externalization"] == {"enabled": True, "delete_on_cancellation": False}
+    body = get(f"/jobs/{job.job_id}/checkpoints/config", job)
+    assert {*body} == CONFIG
+    assert body["interval"] == (1 << 63) - 1
+    assert body["externalization"] == {"enabled": True, "delete_on_cancellation": False}
 
 
 def test_metrics_are_prometheus_text() -> None:
@@ -218,7 +218,7 @@ def test_metrics_are_prometheus_text() -> None:
 
 
 def families() -> list[Metric]:
-    """What a Prometheus server reads, of a job that has everything there is to tell."""
+    """Returns what a Prometheus server reads, for a job that has every metric."""
     job = FakeJob()
     job.rows = [row(1, bytes=10, state_bytes=100)]
     with client_of(job) as client:
@@ -226,14 +226,14 @@ def families() -> list[Metric]:
 
 
 def test_metrics_keep_to_prometheus_rules() -> None:
-    found = families()
-    assert len({metric.name for metric in found}) == len(found) > 15
-    for metric in found:
+    body = families()
+    assert len({metric.name for metric in body}) == len(body) > 15
+    for metric in body:
         assert metric.name.startswith("lakestate_")
         assert re.fullmatch(r"[a-z_]+", metric.name)
         assert metric.type in ("counter", "gauge")
         assert metric.documentation.endswith("."), metric.name
-        assert len(metric.documentation.split()) > 3, "it is read where no other is seen"
+        assert len(metric.documentation.split()) > 3, "it is read without the others"
         for sample in metric.samples:
             assert sample.name.endswith("_total") == (metric.type == "counter")
             assert {"job"} <= set(sample.labels) <= {"job", "state", "operator", "status"}

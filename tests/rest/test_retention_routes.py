@@ -35,7 +35,7 @@ REMOVAL = {"path": "_epochs/g000001/e0000000001.json", "bytes": 7, "kind": "mani
         ),
     ],
 )
-def test_rules_are_passed_on_and_what_was_done_is_told(body: dict[str, Any], policy: RetentionPolicy) -> None:
+def test_rules_are_passed_on_and_the_result_is_returned(body: dict[str, Any], policy: RetentionPolicy) -> None:
     job = FakeJob()
     with client_of(job) as client:
         path = f"/v1/jobs/{job.job_id}/retention"
@@ -89,7 +89,7 @@ def test_what_does_not_say_what_is_kept_is_refused(body: dict[str, Any]) -> None
     assert job.asked == []
 
 
-def test_damage_is_told() -> None:
+def test_damage_is_reported() -> None:
     job = FakeJob()
     job.error = DamagedFileError("A pin is damaged.", action="Mend it.")
     with client_of(job) as client:

@@ -26,7 +26,7 @@ def test_a_running_job_is_found_by_its_file_and_answers(tmp_path: object, token:
         fetch(endpoint, "/jobs")
 
 
-def test_without_the_token_nothing_is_told() -> None:
+def test_without_the_token_nothing_is_answered() -> None:
     with serve([FakeJob()], token=TOKEN) as server, pytest.raises(RequestRefusedError, match="401"):
         fetch(Endpoint(url=server.url, pid=1, incarnation="abc"), "/jobs")
 
@@ -62,7 +62,7 @@ def test_it_waits_until_an_end_was_asked_for() -> None:
         job.let_go.set()
         while server._operations.registry.running:
             time.sleep(0.001)
-        assert waiting.is_alive(), "nobody has asked yet"
+        assert waiting.is_alive(), "no client has asked yet"
         server._operations.registry.look(key)
         waiting.join(10)
         assert not waiting.is_alive()

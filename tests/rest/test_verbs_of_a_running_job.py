@@ -1,4 +1,4 @@
-"""The verbs of our own command line that ask a running job, with everything behind them: runner, Spark, storage."""
+"""The verbs of our own command line that ask a running job, with a real runner, Spark and storage."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class Said(NamedTuple):
-    """How a verb ended."""
+    """The output of a verb, and its exit code."""
 
     code: int
     out: str

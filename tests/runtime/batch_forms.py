@@ -1,4 +1,4 @@
-"""The same functions in both forms, record by record and by columns, with a state of each kind; and what runs them."""
+"""The same functions in both forms, record by record and by columns, with a state of each kind, and their runner."""
 
 from itertools import cycle
 
@@ -51,7 +51,7 @@ class ColumnMean(Mean, ColumnAggregateFunction):
 
 
 class States:
-    """Keeps of each key what came of the aggregate behind its last record."""
+    """Has a state of each kind, and collects each key's result of the aggregate after its last record."""
 
     def __init__(self, ttl=None):
         self.ttl = ttl
@@ -90,13 +90,13 @@ class ByRow(States, KeyedProcessFunction):
 
 
 class ByBatch(States, KeyedBatchProcessFunction):
-    """The same states and the same rows."""
+    """The form by columns, with the same states and the same rows."""
 
     def process_batch(self, keys, batch, ctx):
         values = batch.column("v")
         counts = pc.add(pc.fill_null(self.count.get_many(keys), 0), pa.array(keys.running_counts()))
         pairs = Keys([pa.array(keys.codes), values], None)
-        known = pc.or_(self.seen.contains_many(keys, values), pa.array(pairs.running_counts() > 1))
+        seen_before = pc.or_(self.seen.contains_many(keys, values), pa.array(pairs.running_counts() > 1))
         self.count.put_many(keys, counts)
         self.seen.put_many(keys, values, counts)
         self.listed.add_many(keys, values)
@@ -107,7 +107,7 @@ class ByBatch(States, KeyedBatchProcessFunction):
             assert mean.contains_many(keys).to_pylist() == [True] * len(keys)
             means.append(mean.get_many(keys, Types.DOUBLE()).to_pylist())
         self.means |= dict(zip(batch.column("k").to_pylist(), zip(*means, strict=True), strict=True))
-        return pa.RecordBatch.from_arrays([known, values, counts, batch.column("k")], names=COLUMNS[::-1])
+        return pa.RecordBatch.from_arrays([seen_before, values, counts, batch.column("k")], names=COLUMNS[::-1])
 
 
 RECORDS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 9)), max_size=12)
@@ -122,7 +122,7 @@ COMMANDS = [
 
 
 class CommandsByRow(States, KeyedProcessFunction):
-    """Does what the records of an epoch say, which is the same in all of them: `v` is a command's number."""
+    """Runs the command of an epoch, whose number is `v`; all records of an epoch have the same one."""
 
     def process_element(self, value, ctx):
         match COMMANDS[value.v]:
@@ -163,7 +163,7 @@ class CommandsByRow(States, KeyedProcessFunction):
 
 
 class CommandsByBatch(States, KeyedBatchProcessFunction):
-    """The same by columns."""
+    """The form by columns."""
 
     def process_batch(self, keys, batch, ctx):
         values = batch.column("v")
@@ -203,9 +203,9 @@ class CommandsByBatch(States, KeyedBatchProcessFunction):
                 counts, seen = (pc.fill_null(c, 0) for c in (self.count.get_many(keys), self.seen.get_many(keys, one)))
                 means = [mean.get_many(keys, Types.DOUBLE()) for mean in (self.mean, self.column_mean)]
                 assert means[0].equals(means[1])
-                known = pc.is_valid(means[1])
+                has_mean = pc.is_valid(means[1])
                 numbers, sums = pc.add(counts, pc.multiply(seen, 100)), pc.add(held, pc.multiply(reduced, 1000))
-                return pa.RecordBatch.from_arrays([batch.column("k"), numbers, sums, known], names=COLUMNS)
+                return pa.RecordBatch.from_arrays([batch.column("k"), numbers, sums, has_mean], names=COLUMNS)
         return None
 
 
@@ -217,18 +217,18 @@ COMMANDED = st.lists(
     min_size=1,
     max_size=10,
 )
-"""What the records of each epoch say, and their keys; every other epoch reads what the ones before have left."""
+"""The command of each epoch, and the keys of its records; every other epoch reads the states of the ones before."""
 
 
 def run(forms, epochs, backend, between="warm"):
-    """Returns the rows of each epoch and what the aggregates gave, and all that is in the states at the end.
+    """Returns the rows of each epoch, the results of the aggregates, and the content of all states at the end.
 
     Args:
-        forms: The function of each epoch, from the first one again where there are fewer; one alone if all is warm.
+        forms: The functions of the epochs, in turn; only one if all epochs are warm.
         epochs: The records.
-        backend: Where state is kept.
-        between: `warm`: an epoch goes on with the instance of the last one; `restored`: with another one, restored
-            from a snapshot; `on disk`: with another one that takes up what the last one left there.
+        backend: The state backend.
+        between: `warm`: an epoch continues with the instance of the last one; `restored`: with another one, restored
+            from a snapshot; `on disk`: with another one, which continues with the files of the last one.
     """
     turns = cycle(forms)
 
@@ -241,15 +241,15 @@ def run(forms, epochs, backend, between="warm"):
     for number, records in enumerate(epochs):
         harness.set_processing_time(10 * number)
         harness.process_elements(records)
-        (own,) = harness.functions
-        rows.append((sorted(map(tuple, harness.extract_output_values())), dict(own.means)))
+        (function,) = harness.functions
+        rows.append((sorted(map(tuple, harness.extract_output_values())), dict(function.means)))
         harness.clear_output()
         if between != "warm":
             harness = renewed(harness, made) if between == "restored" else released(harness, next(turns))
             harness.set_processing_time(10 * number)
-    found = harness.snapshot()
+    snapshot = harness.snapshot()
     harness.close()
-    return rows, found
+    return rows, snapshot
 
 
 def content(snapshot):

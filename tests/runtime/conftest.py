@@ -22,7 +22,7 @@ INPUT = "k string, n bigint"
 
 
 def make_spec(function: Function, output: str = "k string, n bigint", **given: Any) -> OperatorSpec:
-    """Returns the spec of a function over records of `INPUT`, keyed by `k` where it takes keys."""
+    """Returns the spec of a function over records of `INPUT`, keyed by `k` if the function takes keys."""
     struct = parse_columns_ddl(given.pop("input", INPUT))
     keyed = isinstance(function, KeyedProcessFunction)
     names = given.pop("key", ["k"] if keyed else [])
@@ -57,8 +57,8 @@ class Running:
         arrays = write_columns(records, struct, [writer(t) for t in struct.types])
         schema = columns_to_arrow(columns_of(struct))
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        found = self.operator.process(batch)
-        return {output: rows.to_pylist() for output, rows in found.items()}
+        outputs = self.operator.process(batch)
+        return {output: rows.to_pylist() for output, rows in outputs.items()}
 
 
 @pytest.fixture

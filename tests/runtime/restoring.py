@@ -1,4 +1,4 @@
-"""Harnesses that go on from what another one sealed."""
+"""Harnesses that continue from the state that another one sealed."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def renewed(harness, made):
 
 
 def released(harness, function):
-    """Gives a harness another function, as a later release does: its instances take up what those of before left."""
+    """Gives a harness another function, as a later release does: new instances continue with the old ones' state."""
     harness.close()
     instances = harness._instances
     instances._spec = replace(instances._spec, function=function)

@@ -34,8 +34,8 @@ def reducing(function: Any) -> ReduceAdapter:
 
 
 def main(run: Any, adapter: Adapter, *records: Any, **given: Any) -> list[tuple[Any, ...]]:
-    found = run(adapter, key=["k"], **given).feed(*(records or RECORDS))
-    return [tuple(row.values()) for row in found.get("main", [])]
+    outputs = run(adapter, key=["k"], **given).feed(*(records or RECORDS))
+    return [tuple(row.values()) for row in outputs.get("main", [])]
 
 
 class Doubled(MapFunction):
@@ -89,7 +89,7 @@ def test_reduce_emits_the_reduced_of_the_key_for_each_record(run: Any, function:
 
 
 @pytest.mark.parametrize("kind", [tuple, list, lambda r: Row(*r), lambda r: {"k": r[0], "n": r[1]}])
-def test_whatever_stands_for_a_row_is_a_record_when_it_comes_back(run: Any, kind: Any) -> None:
+def test_every_form_of_a_row_is_a_record_when_it_comes_back(run: Any, kind: Any) -> None:
     reduced = reducing(lambda one, other: kind((one.k, one.n + other.n)))
     assert main(run, reduced, ("a", 1), ("a", 2), ("a", 3)) == [("a", 1), ("a", 3), ("a", 6)]
 
@@ -102,8 +102,8 @@ def test_a_stream_without_key_has_the_three_that_need_none(run: Any) -> None:
 def test_side_outputs_are_open_to_all_that_emit_freely(run: Any) -> None:
     tag = OutputTag("odd", "n bigint")
     adapter = FlatMapAdapter(lambda value: [(tag, (value.n,))] if value.n % 2 else [value])
-    found = run(adapter, key=["k"], side_outputs={"odd": "n bigint"}).feed(("a", 1), ("a", 2))
-    assert found == {"main": [{"k": "a", "n": 2}], "odd": [{"n": 1}]}
+    outputs = run(adapter, key=["k"], side_outputs={"odd": "n bigint"}).feed(("a", 1), ("a", 2))
+    assert outputs == {"main": [{"k": "a", "n": 2}], "odd": [{"n": 1}]}
 
 
 # Life cycle and state -----------------------------------------------------------------------------------------------
@@ -134,10 +134,10 @@ def test_a_map_function_on_a_keyed_stream_may_keep_state(run: Any, spec: Any) ->
     assert rows == [("a", 1), ("b", 1), ("a", 2), (None, 1), ("b", 2), (None, 2), ("a", 3)]
     running.operator.close()
     assert function.life == ["opened as op", "closed"]
-    known = discover_states(
+    states = discover_states(
         spec(MapAdapter(Numbered()), key=["k"]), lambda given: pickle.loads(pickle.dumps(given))
     ).states
-    assert [(s.name, s.value) for s in known] == [("times", "bigint")]
+    assert [(s.name, s.value) for s in states] == [("times", "bigint")]
 
 
 def test_without_key_there_is_no_keyed_state(spec: Any) -> None:
@@ -157,17 +157,17 @@ class Opened(Least):
 
 
 def test_a_reduce_function_may_have_states_but_not_the_operators_own(run: Any, spec: Any) -> None:
-    known = discover_states(spec(reducing(Opened("mine")), key=["k"]), lambda given: given).states
-    assert sorted(s.name for s in known) == ["mine", "reduced"]
+    states = discover_states(spec(reducing(Opened("mine")), key=["k"]), lambda given: given).states
+    assert sorted(s.name for s in states) == ["mine", "reduced"]
     with pytest.raises(DuplicateStateError, match="'reduced'"):
         run(reducing(Opened("reduced")), key=["k"])
 
 
 def test_the_operators_own_state_is_known_even_if_open_can_run_only_in_a_worker(spec: Any) -> None:
-    known = discover_states(
+    states = discover_states(
         spec(reducing(Opened("mine", OSError("no network"))), key=["k"]), lambda given: given
     ).states
-    assert [s.name for s in known] == ["reduced"]
+    assert [s.name for s in states] == ["reduced"]
 
 
 # Failures -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Functions over whole batches give what their twins give record by record, on both backends, warm and restored."""
+"""Functions over whole batches emit the same as their row forms, on both backends, warm and restored."""
 
 import pytest
 from batch_forms import COMMANDED, READ, RECORDS, TTL, ByBatch, ByRow, CommandsByBatch, CommandsByRow, content, run

@@ -1,4 +1,4 @@
-"""What a function over batches gives: outputs with and without event times, checked against what was declared."""
+"""Outputs of a function over batches, with and without event times, checked against the declared columns."""
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ class Gives(KeyedBatchProcessFunction):
 
 
 def outputs(give, *, timed=True, function=None):
-    """The outputs of two records, `a` at 5 and `b` at 6, as lists of rows."""
+    """Returns the outputs of two records, `a` at 5 and `b` at 6, as lists of rows."""
     spec = OperatorSpec(
         uid="o", kind="keyed_process", function=function or Gives(give), input=COLUMNS, order_by=(), output=COLUMNS,
         key=key_columns(COLUMNS, ("k",)), side_outputs={"later": COLUMNS}, emits_event_time=timed,
@@ -40,8 +40,8 @@ def outputs(give, *, timed=True, function=None):
 
 
 def test_one_row_per_record_has_the_times_of_the_records():
-    found = outputs(lambda batch, ctx: [batch, (LATER, batch), (UNREAD, batch), (OutputTag(MAIN, "k string"), batch)])
-    assert found == {MAIN: [("a", 5), ("b", 6)], "later": [("a", 5), ("b", 6)]}
+    rows = outputs(lambda batch, ctx: [batch, (LATER, batch), (UNREAD, batch), (OutputTag(MAIN, "k string"), batch)])
+    assert rows == {MAIN: [("a", 5), ("b", 6)], "later": [("a", 5), ("b", 6)]}
     assert outputs(lambda batch, ctx: [batch, (LATER, batch)], timed=False) == {
         MAIN: [("a",), ("b",)], "later": [("a",), ("b",)],
     }  # fmt: skip
@@ -73,14 +73,14 @@ def test_a_batch_is_what_it_was_when_it_was_given():
 
 
 def test_other_rows_have_times_of_their_own():
-    found = outputs(
+    rows = outputs(
         lambda batch, ctx: [
             ctx.timed(batch.slice(0, 1), [7]),
             ctx.timed(pa.Table.from_batches([batch.slice(1)]), pa.chunked_array([[8]])),
             (LATER, ctx.timed(batch.slice(0, 1), [None])),
         ]
     )
-    assert found == {MAIN: [("a", 7), ("b", 8)], "later": [("a", None)]}
+    assert rows == {MAIN: [("a", 7), ("b", 8)], "later": [("a", None)]}
     assert outputs(lambda batch, ctx: ctx.timed(batch.slice(0, 1), None)) == {MAIN: [("a", None)]}
     assert outputs(lambda batch, ctx: ctx.timed(batch, [1, 2]), timed=False) == {MAIN: [("a",), ("b",)]}
 
@@ -137,7 +137,7 @@ def test_all_batches_of_an_output_have_one_schema(timed):
 
 
 def test_columns_come_as_declared():
-    """Spark gives timestamps in the zone of its session."""
+    """Spark returns timestamps in the time zone of its session."""
     columns = parse_columns_ddl("k string, t timestamp")
     seen = []
 

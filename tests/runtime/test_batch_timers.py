@@ -1,4 +1,4 @@
-"""Timers of functions over batches: of many keys at once, by both clocks, each of which fires once."""
+"""Timers of functions over batches, for many keys at once and on both clocks: each timer fires once."""
 
 import pyarrow.compute as pc
 import pytest
@@ -17,7 +17,7 @@ METHODS = {
     "e": "register_event_time_timer", "p": "register_processing_time_timer",
     "-e": "delete_event_time_timer", "-p": "delete_processing_time_timer",
 }  # fmt: skip
-"""What a record may say that is to be done at its time."""
+"""The commands that a record may have, for timers at its time."""
 
 
 class SaysWhatFired:
@@ -33,10 +33,10 @@ class ByRow(SaysWhatFired, KeyedProcessFunction):
 
 
 class ByBatch(SaysWhatFired, KeyedBatchProcessFunction):
-    """Does the same: first what is to be registered, then what is to be deleted.
+    """The form by columns: first registers timers, then deletes timers.
 
     Args:
-        by_columns: Whether timers lie as columns on the heap, as those of windows do.
+        by_columns: Whether the heap stores timers as columns, as it does for windows.
     """
 
     def __init__(self, by_columns=False):
@@ -64,19 +64,19 @@ def made(backend, form=ByBatch):
 
 @pytest.fixture(params=[False, True], ids=["warm", "restored"])
 def go_on(request):
-    """From a harness to the one to go on with: the same, or one that was restored."""
+    """Returns the harness to continue with: the same one, or a restored one."""
     return lambda run, backend: renewed(run, lambda: made(backend)) if request.param else run
 
 
 def said(run):
-    """What fired since the last time."""
-    found = [f"{key} {what}" for key, what in run.extract_output_values()]
+    """Returns what fired since the last call."""
+    rows = [f"{key} {what}" for key, what in run.extract_output_values()]
     run.clear_output()
-    return found
+    return rows
 
 
 def at(run, clock, time):
-    """What fires when a clock is moved to a time."""
+    """Returns what fires when a clock is moved to a time."""
     ADVANCE[clock](run, time)
     return said(run)
 
@@ -138,7 +138,7 @@ def test_what_is_deleted_does_not_fire(backend, clock, go_on):
 @by_each_clock
 def test_what_is_absent_is_deleted_without_an_error(backend, clock, go_on):
     run = made(backend)
-    run.process_elements([("a", f"-{clock}", 5)])  # in front of the first timer of all
+    run.process_elements([("a", f"-{clock}", 5)])  # before the first timer of all
     run.process_elements([("a", clock, 5)])
     run = go_on(run, backend)
     other = "p" if clock == "e" else "e"
@@ -172,17 +172,17 @@ TIMERS = st.dictionaries(
     st.sampled_from(["", "", "-"]),
     max_size=8,
 )
-"""What an epoch does with timers: each of them is registered, or deleted, so that the order does not count."""
+"""The commands of an epoch: it either registers or deletes a timer, so that their order does not count."""
 EPOCHS = st.lists(st.tuples(TIMERS, st.booleans(), st.integers(0, 12)), min_size=1, max_size=5)
 
 
 def course(forms, epochs, backend):
-    """What fires in each epoch, and which timers wait behind it; each epoch is run by another instance.
+    """Returns what fires in each epoch, and which timers wait after it; each epoch has another instance.
 
     Args:
         forms: The form of each epoch, and of one more.
-        epochs: What each does with timers, some of it twice, and how far the clocks go on behind it.
-        backend: As of `BACKENDS`.
+        epochs: The commands of each, some of them twice, and how far the clocks advance after it.
+        backend: One of `BACKENDS`.
     """
     run, now, found = made(backend, forms[0]), 0, []
     for (timers, twice, further), form in zip(epochs, forms[1:], strict=True):
@@ -212,7 +212,7 @@ def test_they_are_those_of_a_row_function_also_where_the_two_take_turns(backend)
 
 
 class Calls(KeyedBatchProcessFunction):
-    """Calls a method of timers."""
+    """Calls one method of the timer service."""
 
     def __init__(self, method, times):
         self.method, self.times = method, times

@@ -1,4 +1,4 @@
-"""Timers of functions over batches see, key by key, the states that whole columns wrote; columns see what they left."""
+"""Timers of functions over batches read, key by key, the states that whole columns wrote, and the other way round."""
 
 import pyarrow as pa
 import pytest
@@ -12,9 +12,9 @@ INPUT, OUTPUT = "k string, v bigint, at bigint", "k string, said string"
 
 
 class Forgets(States, KeyedBatchProcessFunction):
-    """Keeps by columns what comes to a key, and tells what was there; its timer tells of it, too, and clears it.
+    """Stores a key's records by columns, and emits the states before them; its timer emits the states, and clears them.
 
-    What the timer leaves is its time, as the count, and as the one element of the list.
+    Then the timer stores its time as the count, and as the only element of the list.
     """
 
     def process_batch(self, keys, batch, ctx):
@@ -22,22 +22,22 @@ class Forgets(States, KeyedBatchProcessFunction):
         columns = [self.count.get_many(keys), self.listed.get_many(keys), self.seen.get_many(keys, values)]
         columns += [self.reduced.get_many(keys)]
         columns += [mean.get_many(keys, Types.DOUBLE()) for mean in (self.mean, self.column_mean)]
-        said = [str(list(row)) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+        texts = [str(list(row)) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
         self.count.put_many(keys, values)
         self.seen.put_many(keys, values, pa.array(keys.running_counts()))
         for state in (self.listed, self.reduced, self.mean, self.column_mean):
             state.add_many(keys, values)
         ctx.timer_service().register_processing_time_timers(keys, batch.column("at"))
-        return pa.table([batch.column("k"), pa.array(said)], names=["k", "said"])
+        return pa.table([batch.column("k"), pa.array(texts)], names=["k", "said"])
 
     def on_timer(self, timestamp, ctx):
         held = [self.count.value(), list(self.listed.get()), dict(sorted(self.seen.items())), self.reduced.get()]
-        said = f"{timestamp}: {[*held, self.mean.get(), self.column_mean.get()]}"
+        text = f"{timestamp}: {[*held, self.mean.get(), self.column_mean.get()]}"
         for state in (self.count, self.listed, self.seen, self.reduced, self.mean, self.column_mean):
             state.clear()
         self.count.update(timestamp)
         self.listed.add(timestamp)
-        return [(ctx.get_current_key(), said)]
+        return [(ctx.get_current_key(), text)]
 
 
 @pytest.fixture(params=["heap", "rocksdb"])
@@ -47,14 +47,14 @@ def made(request):
 
 @pytest.fixture(params=[False, True], ids=["warm", "restored"])
 def go_on(request):
-    """From a harness to the one to go on with: the same, or one that was restored."""
+    """Returns the harness to continue with: the same one, or a restored one."""
     return lambda run, made: renewed(run, made) if request.param else run
 
 
 def said(run):
-    found = [f"{key} {what}" for key, what in run.extract_output_values()]
+    rows = [f"{key} {what}" for key, what in run.extract_output_values()]
     run.clear_output()
-    return found
+    return rows
 
 
 NOTHING = "[None, [], None, None, None, None]"
@@ -88,7 +88,7 @@ def test_columns_read_and_add_to_what_they_left(made, go_on):
     run.close()
 
 
-def test_they_are_due_in_front_of_the_records_of_an_epoch(made, go_on):
+def test_they_are_due_before_the_records_of_an_epoch(made, go_on):
     run = made()
     run.process_elements([("a", 1, 5)])
     run.clear_output()

@@ -1,4 +1,4 @@
-"""Records key by key: the same ones, those of a key in their order; in the order they came in where that is as good."""
+"""Records are grouped by key, in order within a key; they stay in the order of arrival if grouping gains nothing."""
 
 import random
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def in_order_of_first(records: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_records_of_a_key_stand_side_by_side_in_their_order(*, text: bool) -> None:
+def test_records_of_a_key_are_side_by_side_in_their_order(*, text: bool) -> None:
     drawn = random.Random(1)
     keys: list[Any] = [drawn.choice([None, drawn.randrange(3_000)]) for _ in range(25_000)]
     if text:
@@ -97,7 +97,7 @@ def test_records_with_event_times_do_not_wait() -> None:
     assert list(gathered.rest()) == []
 
 
-def test_so_many_bytes_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_bytes_wait_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = random.Random(4)
     given = batches_of([drawn.randrange(4_000) for _ in range(50_000)])
     for name, most in (("_MOST_BYTES", 20 * given[0].nbytes), ("_MOST_RECORDS", 20_000)):
@@ -113,7 +113,7 @@ def test_so_many_bytes_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None
         assert rows(list(gathered.rest())) == records[40_000:], "10,000 are one batch"
 
 
-def test_a_batch_too_large_to_wait_goes_on_behind_those_in_front() -> None:
+def test_a_batch_too_large_to_wait_follows_the_waiting_ones() -> None:
     small = batches_of([n * 7 % 3_000 for n in range(12_000)], 6_000)
     wide = pa.RecordBatch.from_arrays(
         [pa.array([1, 2]), pa.array([12_000, 12_001]), pa.array([bytes(20 << 20)] * 2, pa.binary())],
@@ -152,5 +152,5 @@ def specs() -> Iterator[tuple[OperatorSpec, bool]]:
 
 
 @pytest.mark.parametrize(("spec", "gathers"), [*specs()], ids=["rows", "ordered", "batches", "two inputs", "no key"])
-def test_only_where_the_order_is_nobodys(spec: OperatorSpec, *, gathers: bool) -> None:
+def test_only_where_no_order_is_required(spec: OperatorSpec, *, gathers: bool) -> None:
     assert (RecordsByKey.of(spec) is not None) is gathers

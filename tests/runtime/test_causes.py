@@ -1,4 +1,4 @@
-"""Whatever the author's code raises, and whatever a key or record does when shown, the failure names the cause."""
+"""The failure names the cause, whatever the author's code raises, and whatever a key or record does when shown."""
 
 import logging
 from collections.abc import Iterable
@@ -143,7 +143,7 @@ def test_a_close_that_leaves_ends_nothing_and_is_logged(spec: Any, caplog: pytes
     assert "close() of operator 'op', subtask 0 raised SystemExit: tired" in caplog.text
 
 
-def test_a_worker_that_is_told_to_end_is_no_failure_of_the_function(run: Any) -> None:
+def test_the_end_of_a_worker_is_no_failure_of_the_function(run: Any) -> None:
     with pytest.raises(WorkerEndsError):
         run(Raising("process_element", WorkerEndsError(1))).feed(("k1", 7))
 
@@ -172,9 +172,9 @@ def test_a_long_chain_of_causes_keeps_the_last_one() -> None:
     error: BaseException = ValueError("the first")
     for n in range(60):
         error = _raised_from(ValueError(f"number {n}"), error)
-    told = trace_of(error)
-    assert told.splitlines()[-1] == "ValueError: number 59"
-    assert len(told) <= 4_000
+    trace = trace_of(error)
+    assert trace.splitlines()[-1] == "ValueError: number 59"
+    assert len(trace) <= 4_000
 
 
 def _raised_from(error: BaseException, cause: BaseException) -> BaseException:
@@ -193,7 +193,7 @@ def test_keys_and_records_are_cut_at_200_characters(run: Any) -> None:
 # Without records -----------------------------------------------------------------------------------------------------
 
 
-def test_without_records_no_key_and_no_record_is_told(run: Any) -> None:
+def test_without_records_no_key_and_no_record_is_shown(run: Any) -> None:
     with records_shown(False):
         failure = failure_of(lambda: run(Raising("process_element", ValueError("boom"))).feed(("secret-7", 4711)))
     assert (failure.key, failure.record) == (HIDDEN, HIDDEN)
@@ -226,14 +226,14 @@ def test_without_records_a_row_of_another_type_is_named_by_its_field(run: Any) -
     assert "secret" not in repr(failure)
 
 
-def test_without_records_an_exception_of_unknown_values_is_told_by_its_class() -> None:
+def test_without_records_an_exception_of_unknown_values_is_shown_as_its_class() -> None:
     with records_shown(False):
         failure = engine_failure("op", 0, OSError("cannot store secret-7"))
     assert failure.message == f"The task raised OSError: {HIDDEN}."
     assert "secret" not in repr(failure)
 
 
-def test_a_batch_counts_as_the_records_at_hand() -> None:
+def test_a_batch_counts_as_the_current_records() -> None:
     import pyarrow as pa
 
     batch = pa.RecordBatch.from_pydict({"name": ["ann", "bobby"], "card": [1, 4711]})
@@ -246,7 +246,7 @@ def test_short_values_are_hidden_as_words_alone() -> None:
         assert cause_line(ValueError("a bad 7 of 77"), ("a", 7)) == f"ValueError: {HIDDEN} bad {HIDDEN} of 77"
 
 
-def test_records_are_shown_again_behind_the_block() -> None:
+def test_records_are_shown_again_after_the_block() -> None:
     with records_shown(False):
         assert shown("ann") == HIDDEN
     assert shown("ann") == "'ann'"

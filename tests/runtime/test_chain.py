@@ -1,4 +1,4 @@
-"""Functions one behind the other in one operator."""
+"""Functions in a chain, within one operator."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ ODD = OutputTag("odd", Types.LONG())
 
 
 class Recorded(MapFunction):
-    """Says when it is opened, finished and closed."""
+    """Records when it is opened, finished and closed."""
 
     def __init__(self, name: str, calls: list[str]) -> None:
         self.name, self.calls = name, calls
@@ -61,7 +61,7 @@ class Counting(KeyedProcessFunction):
         yield ctx.get_current_key(), -1
 
 
-def test_each_gets_what_the_one_in_front_gave() -> None:
+def test_each_gets_what_the_one_before_returned() -> None:
     chain = ChainAdapter(
         [FlatMapAdapter(str.split), FilterAdapter(len), MapAdapter(lambda word: (word, 1)), MapAdapter(str)]
     )
@@ -110,7 +110,7 @@ def test_the_life_of_all_functions() -> None:
     assert calls == ["open a in op", "open b in op", "finish a", "finish b", "close a", "close b"]
 
 
-def test_a_function_behind_a_keyed_one_has_no_state() -> None:
+def test_a_function_after_a_keyed_one_has_no_state() -> None:
     class Greedy(FlatMapFunction):
         def open(self, runtime_context: Any) -> None:
             runtime_context.get_state(ValueStateDescriptor("mine", Types.LONG()))

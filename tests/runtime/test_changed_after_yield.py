@@ -1,4 +1,4 @@
-"""A row is what it was when the function gave it, whatever the function does to the object afterwards."""
+"""A row keeps the content that it had when the function returned it, however the function changes the object later."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Path:
 
 
 class Keeps(KeyedProcessFunction):
-    """Gives the numbers that came so far, in an object that it keeps and adds to."""
+    """Emits the numbers that came so far, in an object that it keeps and extends."""
 
     def __init__(self, form: str) -> None:
         self.form = form
@@ -57,13 +57,13 @@ class Keeps(KeyedProcessFunction):
 @pytest.mark.parametrize("form", ["tuple", "list", "dict", "dataclass", "side"])
 def test_an_object_that_is_kept_and_changed(run: Any, form: str) -> None:
     side = {"side_outputs": {"side": PATHS}} if form == "side" else {}
-    found = run(Keeps(form), PATHS, **side).feed(("a", 1), ("b", 2), ("a", 3))
-    rows = found["side" if form == "side" else "main"]
+    outputs = run(Keeps(form), PATHS, **side).feed(("a", 1), ("b", 2), ("a", 3))
+    rows = outputs["side" if form == "side" else "main"]
     assert [(row["k"], row["path"]) for row in rows] == [("a", [1]), ("b", [1, 2]), ("a", [1, 2, 3])]
 
 
 class Reuses(KeyedProcessFunction):
-    """Gives atoms in a list that it fills anew, twice for each record."""
+    """Emits atoms in a list that it refills, twice for each record."""
 
     def __init__(self) -> None:
         self.row: list[Any] = [None, None]
@@ -79,12 +79,12 @@ class Reuses(KeyedProcessFunction):
 
 @pytest.mark.parametrize("side", [{}, {"side_outputs": {"side": PATHS}}, {"emits_event_time": True}])
 def test_a_row_that_is_filled_anew_between_two_yields(run: Any, side: dict[str, Any]) -> None:
-    found = run(Reuses(), **side).feed(("a", 1), ("b", 2))["main"]
-    assert [(row["k"], row["n"]) for row in found] == [("a", 1), ("a", -1), ("b", 2), ("b", -2)]
+    rows = run(Reuses(), **side).feed(("a", 1), ("b", 2))["main"]
+    assert [(row["k"], row["n"]) for row in rows] == [("a", 1), ("a", -1), ("b", 2), ("b", -2)]
 
 
 class AtTimer(KeyedProcessFunction):
-    """Gives two rows in one list from a timer, and at the end of the input."""
+    """Emits two rows in one list at a timer, and at the end of the input."""
 
     def process_element(self, value: Any, ctx: Any) -> None:
         ctx.timer_service().register_processing_time_timer(1)
@@ -112,7 +112,7 @@ def test_timers_and_the_end_of_the_input(run: Any, timed: bool) -> None:
 
 
 class OfState(KeyedProcessFunction):
-    """Goes on to add to a list of a state, in front of `update`."""
+    """Adds further elements to a list of a state after it emitted the list, before `update`."""
 
     def open(self, runtime_context: Any) -> None:
         self.stored = runtime_context.get_list_state(ListStateDescriptor("stored", Types.LONG()))
@@ -125,15 +125,15 @@ class OfState(KeyedProcessFunction):
 
 
 def test_a_list_of_a_state_that_is_added_to_before_it_is_stored(run: Any) -> None:
-    found = run(OfState(), PATHS).feed(("a", 1), ("a", 2), ("a", 3))["main"]
-    assert [row["path"] for row in found] == [[], [1], [1, 2]]
+    rows = run(OfState(), PATHS).feed(("a", 1), ("a", 2), ("a", 3))["main"]
+    assert [row["path"] for row in rows] == [[], [1], [1, 2]]
 
 
 # Functions of a chain ------------------------------------------------------
 
 
 class Growing(FlatMapFunction):
-    """Gives a list of its own twice, with another number in it each time."""
+    """Emits its own list twice, with another number in it each time."""
 
     def __init__(self) -> None:
         self.path: list[int] = []
@@ -151,8 +151,8 @@ def spoiled(path: list[int]) -> list[int]:
 
 def test_what_a_chained_function_changes_the_one_upstream_does_not_see(run: Any) -> None:
     chain = ChainAdapter([FlatMapAdapter(Growing()), MapAdapter(spoiled), MapAdapter(lambda path: ("a", path))])
-    found = run(chain, PATHS).feed(("a", 1), ("a", 2))["main"]
-    assert [row["path"] for row in found] == [[1, 100], [1, -1, 100], [1, -1, 2, 100], [1, -1, 2, -2, 100]]
+    rows = run(chain, PATHS).feed(("a", 1), ("a", 2))["main"]
+    assert [row["path"] for row in rows] == [[1, 100], [1, -1, 100], [1, -1, 2, 100], [1, -1, 2, -2, 100]]
 
 
 def test_the_last_function_of_a_chain_may_go_on_to_change_what_it_gave(run: Any) -> None:
@@ -175,7 +175,7 @@ def test_the_last_function_of_a_chain_may_go_on_to_change_what_it_gave(run: Any)
 
 
 class OfWindow(ProcessWindowFunction):
-    """Gives one list twice, changed in between, and changes the elements."""
+    """Emits one list twice, changed in between, and changes the elements."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
         given: list[Any] = [key, []]

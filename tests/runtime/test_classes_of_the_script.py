@@ -1,4 +1,4 @@
-"""Classes of the program's own script: they reach workers by value, without their module, and not alone."""
+"""Classes of the program's own script: workers get them by value, without their module, and with further objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Leg:
 
 @dataclass(slots=True)
 class Trip:
-    """A field without a default, one with, and hints that are text."""
+    """Has a field without a default, one with a default, and hints as text."""
 
     name: str
     legs: list[Leg] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Trip:
 
 @pytest.fixture(autouse=True, scope="module")
 def by_value() -> Iterator[None]:
-    """As if this module was the script that is run."""
+    """Treats this module as the script that is run."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
@@ -83,7 +83,7 @@ def test_a_dataclass_is_a_type_of_state_in_a_worker() -> None:
 
 
 def test_a_dataclass_is_a_type_of_state_in_the_driver_that_has_made_a_copy() -> None:
-    """A copy by value sets the attributes of the class anew, also of the one that it was made of."""
+    """A copy by value sets the attributes of the class again, also those of the original."""
     copy = cloudpickle.loads(cloudpickle.dumps(Trip))
     assert copy is Trip
     assert dataclasses.fields(Trip)[0].default is not dataclasses.MISSING, "this is what the test is about"

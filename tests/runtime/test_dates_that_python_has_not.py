@@ -1,4 +1,4 @@
-"""A record with a date that Python has not fails the operator by name: operator, field, value, and what to do."""
+"""A record with a date that Python does not support fails the operator with operator, field, value and advice."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a function will ask for, found when the job is built."""
+"""The states that a function will access are discovered when the job is built."""
 
 import threading
 from collections.abc import Iterable
@@ -83,9 +83,9 @@ class ClosingBadly(Two):
 
 @pytest.mark.parametrize(("kind", "names"), [(Needing, ["count"]), (ClosingBadly, ["count", "routes"])])
 def test_an_open_that_needs_a_worker_does_no_harm(spec: Any, kind: type, names: list[str]) -> None:
-    found = discover_states(spec(kind()), sent)
-    assert [s.name for s in found.states] == names
-    assert found.all_known is (kind is ClosingBadly), "only if open() came to its end"
+    discovered = discover_states(spec(kind()), sent)
+    assert [s.name for s in discovered.states] == names
+    assert discovered.all_known is (kind is ClosingBadly), "only if open() came to its end"
 
 
 def test_one_name_with_two_types_is_refused(spec: Any) -> None:
@@ -139,7 +139,7 @@ def test_a_function_that_cannot_be_sent_is_refused(spec: Any) -> None:
 
 
 class Variable:
-    """As `sc.broadcast(...)` travels."""
+    """Pickles as `sc.broadcast(...)` does."""
 
     def __reduce__(self) -> Any:
         return _from_id, (3,)

@@ -21,7 +21,7 @@ END = (1 << 63) - 1
 
 
 class Sessions(KeyedProcessFunction):
-    """Sessions by hand: a timer `GAP` behind the newest record of a key closes its session."""
+    """Sessions without windows: a timer `GAP` after the newest record of a key closes its session."""
 
     def open(self, runtime_context: Any) -> None:
         self.values = runtime_context.get_list_state(ListStateDescriptor("values", Types.LONG()))

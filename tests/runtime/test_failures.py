@@ -118,7 +118,7 @@ def test_open_that_raises(spec: Any) -> None:
     assert "open() raised OSError: no such host" in failure.message
     assert "no such host" in failure.traceback
     operator.close()
-    assert function.closed, "what it took before it failed has to be given back"
+    assert function.closed, "resources that it took before it failed must be released"
 
 
 def test_open_that_asks_for_one_name_twice_keeps_its_error(spec: Any) -> None:

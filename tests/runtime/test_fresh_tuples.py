@@ -1,4 +1,4 @@
-"""Whose rows need no look: functions that make a tuple for each row, on all of their ways."""
+"""Functions whose rows need no check for changes: those that make a new tuple for each row, on every code path."""
 
 import functools
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ def test_fresh_tuples_are_seen(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in vars(Others) if name not in ("row",) and not name.startswith("_")])
-def test_rows_of_any_other_function_are_looked_at(name: str) -> None:
+def test_rows_of_any_other_function_are_checked(name: str) -> None:
     assert not gives_fresh_tuples(getattr(Others(), name))
 
 

@@ -1,4 +1,4 @@
-"""The current key, and what a function may know about where it runs."""
+"""The current key, and what the runtime context tells a function about its subtask."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -34,15 +34,15 @@ def counts(found: dict[str, list[dict[str, Any]]]) -> list[tuple[str, int]]:
 
 def test_state_is_that_of_the_current_key(run: Any) -> None:
     running = run(Counting())
-    found = running.feed(("a", 0), ("b", 0), ("a", 0), (None, 0), (None, 0))
-    assert counts(found) == [("'a'", 1), ("'b'", 1), ("'a'", 2), ("None", 1), ("None", 2)]
+    outputs = running.feed(("a", 0), ("b", 0), ("a", 0), (None, 0), (None, 0))
+    assert counts(outputs) == [("'a'", 1), ("'b'", 1), ("'a'", 2), ("None", 1), ("None", 2)]
     assert counts(running.feed(("a", 0))) == [("'a'", 3)]
 
 
 def test_a_key_of_several_columns_is_a_tuple(run: Any) -> None:
     running = run(Counting(), key=["n", "k"])
-    found = running.feed(("a", 1), ("a", 2), ("a", 1), (None, None))
-    assert counts(found) == [("(1, 'a')", 1), ("(2, 'a')", 1), ("(1, 'a')", 2), ("(None, None)", 1)]
+    outputs = running.feed(("a", 1), ("a", 2), ("a", 1), (None, None))
+    assert counts(outputs) == [("(1, 'a')", 1), ("(2, 'a')", 1), ("(1, 'a')", 2), ("(None, None)", 1)]
 
 
 def test_a_generator_sees_its_own_key_all_along(run: Any) -> None:
@@ -75,7 +75,7 @@ def test_times_are_the_epochs(run: Any) -> None:
 
 
 def test_the_verbs_of_timers_may_be_kept_and_take_their_argument_by_name(run: Any) -> None:
-    """A function may bind them before the first timer is there, and its key is then the current one all the same."""
+    """A function may keep them before the first timer exists; a timer's key is still the current one."""
 
     class Kept(KeyedProcessFunction):
         kept: Any = None
@@ -100,8 +100,8 @@ def test_the_verbs_of_timers_may_be_kept_and_take_their_argument_by_name(run: An
     running.operator.changes()
     running.operator.settle()
     running.operator.begin(9_000, 9, 0)
-    found = running.operator.advance()["main"].to_pylist()
-    assert [(row["k"], row["n"]) for row in found] == [("a", 5), ("b", 6)]
+    rows = running.operator.advance()["main"].to_pylist()
+    assert [(row["k"], row["n"]) for row in rows] == [("a", 5), ("b", 6)]
 
 
 def test_where_an_instance_runs(spec: Any) -> None:
@@ -132,7 +132,7 @@ def test_an_instance_is_closed_once(spec: Any) -> None:
     assert (function.opened, function.closed) == (1, 1)
 
 
-def test_states_may_be_asked_for_while_records_come(run: Any) -> None:
+def test_states_may_be_requested_while_records_come(run: Any) -> None:
     class Lazy(KeyedProcessFunction):
         def open(self, runtime_context: RuntimeContext) -> None:
             self.context = runtime_context

@@ -1,4 +1,4 @@
-"""Rows that go on to the next operator as the objects that a function gave."""
+"""Rows that reach the next operator as the objects that a function returned."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SIDE = OutputTag("side", "n bigint")
 
 
 class Pass(ProcessFunction):
-    """Gives what it gets; negative numbers go aside."""
+    """Emits its input; negative numbers go to a side output."""
 
     def process_element(self, value: Any, ctx: Any) -> list[Any]:
         if value[0] == 13:

@@ -1,7 +1,7 @@
 """How many Python objects a function over batches makes, in an epoch as a worker runs it, with its seal and its commit.
 
-None is made of a record or of a timer, on either backend, where keys are integers that lie close together. In RocksDB
-some are made of each key that a state is asked for, since the library takes and gives bytes.
+On either backend none is made per record or per timer, if keys are integers that are close together. In RocksDB some
+are made per key that a state is read for, since the library takes and returns bytes.
 """
 
 import sys
@@ -33,18 +33,18 @@ from state_engine.api.windows import TumblingEventTimeWindows
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
 from state_engine.testing import windowed_harness
 
-pytestmark = pytest.mark.slow  # all together
+pytestmark = pytest.mark.slow  # the tests of this file together
 
 FIRST = 1_000_000
 """Python has the integers up to 256 as objects already."""
 FEW, MANY = 2_000, 50_000
 KEYS = 200
 A_FEW = 2_000
-"""Objects that do not tell of records: a twenty-fourth of those that there would be if each record were one."""
+"""Objects that do not count: a twenty-fourth of the number that one object per record would give."""
 
 
 class Sum(ColumnAggregateFunction, ColumnReduceFunction):
-    """Adds by columns, and in no other way."""
+    """Adds only by columns."""
 
     def create_accumulator(self) -> Any:
         return 0
@@ -68,7 +68,7 @@ class Sum(ColumnAggregateFunction, ColumnReduceFunction):
 
 
 class States(KeyedBatchProcessFunction):
-    """Does to one state all that can be done by columns."""
+    """Calls all methods by columns of one state."""
 
     def __init__(self, kind: str, *, ttl: bool = False) -> None:
         self.kind, self.ttl = kind, ttl
@@ -128,9 +128,9 @@ def records(count: int, keys: int, first: int = 0) -> pa.RecordBatch:
 
 
 def most_objects(call: Callable[[], Any]) -> int:
-    """Returns how many objects more than before there were at most, where a function returned.
+    """Returns the largest number of additional objects, counted when functions return.
 
-    Counting walks over all memory that Python has: 50 µs and more, so it is done for returns alone.
+    Counting walks over all memory of Python, which takes 50 µs and more; so it is done only at returns.
     """
     before = most = sys.getallocatedblocks()
 
@@ -138,9 +138,9 @@ def most_objects(call: Callable[[], Any]) -> int:
         nonlocal most
         if event in ("call", "c_call"):
             return
-        there = sys.getallocatedblocks()
-        if there > most:
-            most = there
+        blocks = sys.getallocatedblocks()
+        if blocks > most:
+            most = blocks
 
     sys.setprofile(look)
     try:
@@ -172,49 +172,49 @@ def test_objects_are_counted() -> None:
     ("reducing", False), ("reducing", True), ("aggregating", False), ("aggregating", True),
 ])  # fmt: skip
 def test_no_record_becomes_an_object(kind: str, ttl: bool, backend: str) -> None:
-    with harness(States(kind, ttl=ttl), backend) as own:
-        run(own, records(FEW, KEYS))
-        few = most_objects(lambda: run(own, records(FEW, KEYS)))
-        many = most_objects(lambda: run(own, records(MANY, KEYS)))
+    with harness(States(kind, ttl=ttl), backend) as running:
+        run(running, records(FEW, KEYS))
+        few = most_objects(lambda: run(running, records(FEW, KEYS)))
+        many = most_objects(lambda: run(running, records(MANY, KEYS)))
         assert many < few + A_FEW
 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map", "reducing", "aggregating"])
 def test_no_key_becomes_an_object_on_the_heap(kind: str) -> None:
-    with harness(States(kind), "heap") as own:
-        run(own, records(MANY, MANY))
-        assert most_objects(lambda: run(own, records(MANY, MANY, 1))) < A_FEW
+    with harness(States(kind), "heap") as running:
+        run(running, records(MANY, MANY))
+        assert most_objects(lambda: run(running, records(MANY, MANY, 1))) < A_FEW
 
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_no_timer_becomes_an_object(backend: str) -> None:
-    with harness(Timers(), backend) as own:
-        run(own, records(FEW, FEW))
-        assert most_objects(lambda: run(own, records(MANY, MANY, FEW))) < A_FEW
-        left = own.num_event_time_timers()
-        assert left == pytest.approx((MANY + FEW) * 2 / 3, rel=0.01)
-        own._instances.watermark = FIRST + MANY // 2
+    with harness(Timers(), backend) as running:
+        run(running, records(FEW, FEW))
+        assert most_objects(lambda: run(running, records(MANY, MANY, FEW))) < A_FEW
+        remaining = running.num_event_time_timers()
+        assert remaining == pytest.approx((MANY + FEW) * 2 / 3, rel=0.01)
+        running._instances.watermark = FIRST + MANY // 2
         fired: list[Any] = []
-        assert most_objects(lambda: fired.extend(run(own, records(0, 1)))) < A_FEW
-        assert own.num_event_time_timers() < left - MANY // 4
+        assert most_objects(lambda: fired.extend(run(running, records(0, 1)))) < A_FEW
+        assert running.num_event_time_timers() < remaining - MANY // 4
         assert sum(batch.num_rows for outputs in fired for batch in outputs.values()) > MANY // 4
 
 
 def test_no_timer_becomes_an_object_when_a_database_is_taken_over() -> None:
-    with harness(Timers(), "rocksdb") as own:
+    with harness(Timers(), "rocksdb") as running:
         for epoch in range(3):
-            run(own, records(MANY, MANY, epoch * 7))
-        left = own.num_event_time_timers()
-        own.close()
-        assert most_objects(lambda: run(own, records(FEW, FEW))) < A_FEW
-        assert own.num_event_time_timers() == left
+            run(running, records(MANY, MANY, epoch * 7))
+        remaining = running.num_event_time_timers()
+        running.close()
+        assert most_objects(lambda: run(running, records(FEW, FEW))) < A_FEW
+        assert running.num_event_time_timers() == remaining
 
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_no_timer_becomes_an_object_of_windows_that_end_while_others_wait(backend: str) -> None:
     windows = windowed_harness(TumblingEventTimeWindows(1000), "k", "k bigint", state_backend=backend)
-    with windows.aggregate({"n": Aggregate.count()}) as own:
+    with windows.aggregate({"n": Aggregate.count()}) as running:
         for key, time, count in ((FIRST, 10_000_000, MANY), (2 * FIRST, 0, 100)):
-            own.process_elements([(key + n,) for n in range(count)], [time] * count)
-        assert most_objects(lambda: own.process_watermark(1000)) < A_FEW
-        assert len(own.extract_output_values()) == 100
+            running.process_elements([(key + n,) for n in range(count)], [time] * count)
+        assert most_objects(lambda: running.process_watermark(1000)) < A_FEW
+        assert len(running.extract_output_values()) == 100

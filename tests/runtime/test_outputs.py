@@ -1,4 +1,4 @@
-"""What a function may give back, and where it goes."""
+"""What a function may return, and to which output it goes."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from state_engine.api import KeyedProcessFunction, OutputTag, ProcessFunction, R
 
 
 class Returning(KeyedProcessFunction):
-    """Gives back what a function of the record makes."""
+    """Returns the result of a function of the record."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         self.make = make
@@ -59,8 +59,8 @@ def test_no_rows(run: Any, make: Callable[[Any], Any]) -> None:
 
 
 def test_a_generator_is_drained_before_the_next_record(run: Any) -> None:
-    found = run(Yielding()).feed(("a", 2), ("b", 0), ("c", 1))
-    assert [(r["k"], r["n"]) for r in found["main"]] == [("a", 0), ("a", 1), ("c", 0)]
+    outputs = run(Yielding()).feed(("a", 2), ("b", 0), ("c", 1))
+    assert [(r["k"], r["n"]) for r in outputs["main"]] == [("a", 0), ("a", 1), ("c", 0)]
 
 
 def test_a_batch_without_records(run: Any) -> None:
@@ -81,7 +81,7 @@ def test_side_outputs_that_are_read(run: Any) -> None:
     assert running.feed(("a", 1)) == {"main": ROWS, "late": [{"n": 1}, {"n": 7}]}
 
 
-def test_side_outputs_that_nobody_reads_are_dropped_unchecked(run: Any) -> None:
+def test_side_outputs_that_are_not_read_are_dropped_unchecked(run: Any) -> None:
     assert run(Returning(lambda r: [(UNREAD, object()), (r.k, r.n)])).feed(("a", 1)) == {"main": ROWS}
     assert run(Returning(lambda r: [(UNREAD, object())])).feed(("a", 1)) == {}
 

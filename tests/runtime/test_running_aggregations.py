@@ -1,4 +1,4 @@
-"""Running aggregations against a plain loop; first records, ties, nulls, NaN; restored state goes on."""
+"""Running aggregations against a plain loop: first records, ties, nulls, NaN, and restored state."""
 
 import datetime
 import math
@@ -30,7 +30,7 @@ RECORDS = [(RNG.choice(["a", "b", None]), at, RNG.randrange(-4, 5)) for at in ra
 
 def running(run: Any, verb: Any, field: int | str, columns: str = INPUT) -> Any:
     struct = parse_columns_ddl(columns)
-    adapter = pickle.loads(pickle.dumps(RunningAdapter(verb, field, struct)))  # as it goes to a worker
+    adapter = pickle.loads(pickle.dumps(RunningAdapter(verb, field, struct)))  # as it is sent to a worker
     return run(adapter, columns, input=columns, key=["k"])
 
 
@@ -39,7 +39,7 @@ def fed(operator: Any, *records: Any) -> list[tuple[Any, ...]]:
 
 
 def plain(verb: str, records: list[Any]) -> list[Any]:
-    """What a loop over dictionaries gives."""
+    """Returns the results of a loop over dictionaries."""
     kept: dict[Any, Any] = {}
     rows = []
     for k, at, v in records:
@@ -170,8 +170,8 @@ class Sale:
 
 @pytest.mark.parametrize("carried", [Sale, Types.TUPLE([str, int])], ids=["dataclass", "tuple"])
 @pytest.mark.parametrize(("verb", "last"), [("sum", 6), ("max", 3), ("max_by", 3)])
-def test_records_that_an_operator_in_front_made(carried: Any, verb: Any, last: int) -> None:
-    """Its output type says what a record is here."""
+def test_records_that_an_upstream_operator_made(carried: Any, verb: Any, last: int) -> None:
+    """The upstream operator's output type defines the form of a record here."""
     struct: Any = type_information(carried)
     key = columns_of(struct)[:1]
     operator = operator_of(
@@ -180,8 +180,8 @@ def test_records_that_an_operator_in_front_made(carried: Any, verb: Any, last: i
     operator.open()
     operator.begin(0, None, 0)
     arrays = write_columns([("a", 3), ("a", 1), ("a", 2)], struct, [writer(t) for t in struct.types])
-    found = operator.process(pa.RecordBatch.from_arrays(arrays, schema=columns_to_arrow(columns_of(struct))))
-    assert list(found["main"].to_pylist()[-1].values()) == ["a", last]
+    outputs = operator.process(pa.RecordBatch.from_arrays(arrays, schema=columns_to_arrow(columns_of(struct))))
+    assert list(outputs["main"].to_pylist()[-1].values()) == ["a", last]
 
 
 # Refused when the job is built --------------------------------------------------------------------------------------

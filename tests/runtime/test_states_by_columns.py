@@ -1,4 +1,4 @@
-"""Which states of a function over batches lie as columns on the heap; what it gives is the same."""
+"""Which states of a function over batches are stored as columns on the heap; its output is the same."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ class Largest(ColumnReduceFunction):
 
 
 class ByValue(AggregateFunction):
-    """Adds, value by value."""
+    """Adds value by value."""
 
     def create_accumulator(self) -> Any:
         return 0
@@ -71,7 +71,7 @@ class ByValue(AggregateFunction):
 
 
 class Sum(ByValue, ColumnAggregateFunction):
-    """Adds, by columns, too."""
+    """Adds also by columns."""
 
     def add_columns(self, keys: Keys, values: Any, accumulators: Any) -> Any:
         return pc.add(pc.fill_null(accumulators, 0), pa.array(keys.sums(values)))
@@ -89,7 +89,7 @@ def aggregating(prefix: str) -> StateDescriptor:
 
 
 class Kinds(KeyedBatchProcessFunction):
-    """Gives the classes of its states."""
+    """Emits the classes of its states."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         an_hour = StateTtlConfig.new_builder(Time.hours(1))
@@ -129,14 +129,14 @@ class Kinds(KeyedBatchProcessFunction):
 
 
 class KindsWithTimers(Kinds):
-    """May get timers, and in these row methods."""
+    """May have timers, and use row methods of states in them."""
 
     def on_timer(self, timestamp: int, ctx: Any) -> None:
         return None
 
 
 def kinds(function: KeyedBatchProcessFunction, backend: str = "heap") -> list[bool]:
-    """Returns which of the states lie by columns."""
+    """Returns which of the states are stored by columns."""
     with Harness(function, "k", "k string", "kind string", state_backend=backend) as harness:
         harness.process_elements([("a",)])
         return ["Column" in name for (name,) in harness.extract_output_values()]

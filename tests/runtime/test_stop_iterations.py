@@ -1,4 +1,4 @@
-"""StopIteration out of the author's code is a failure like any other: it ends nothing early, and no record is lost."""
+"""StopIteration from the author's code is a failure like any other: it ends nothing early, and no record is lost."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -51,7 +51,7 @@ def no_fourth(n: Any) -> Any:
 
 @dataclass
 class Checked:
-    """A record that is not made with the fourth value."""
+    """A record whose constructor fails at the fourth value."""
 
     k: str
     n: int
@@ -62,7 +62,7 @@ class Checked:
 
 @dataclass
 class Assigned:
-    """As `Checked`, by its own `__setattr__`."""
+    """Like `Checked`, but fails in its own `__setattr__`."""
 
     k: str
     n: int
@@ -74,7 +74,7 @@ class Assigned:
 
 @dataclass
 class Initialised:
-    """As `Checked`, by its own `__init__`."""
+    """Like `Checked`, but fails in its own `__init__`."""
 
     k: str
     n: int
@@ -84,7 +84,7 @@ class Initialised:
 
 
 class Numbers:
-    """An iterator in Python, which says itself that it ends."""
+    """An iterator in Python, which raises StopIteration itself at its end."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -385,7 +385,7 @@ FAILS: list[bool] = []
 
 
 class Decoding(TypeCodec[Any]):
-    """Fails at the fourth value, once it is told to."""
+    """Fails at the fourth value, once it is switched on."""
 
     version = 1
     stored_type = Types.LONG()
@@ -398,7 +398,7 @@ class Decoding(TypeCodec[Any]):
 
 
 class Entries(dict[float, int]):
-    """A dict that reads its entries lazily, from somewhere."""
+    """A dict that reads its entries lazily from an iterable."""
 
     def items(self) -> Any:
         return zip([n + 0.5 for n in range(8)], map(no_fourth, range(8)), strict=False)
@@ -475,7 +475,7 @@ def test_columns_of_a_codec_are_read_whole(monkeypatch: pytest.MonkeyPatch) -> N
         reader(type_info)(array)
 
 
-# In front of and between operators ----------------------------------------------------------------------------------
+# Before and between operators ---------------------------------------------------------------------------------------
 
 
 def test_a_map_between_operators_does_not_lose_records() -> None:
@@ -483,14 +483,13 @@ def test_a_map_between_operators_does_not_lose_records() -> None:
     rows = pa.RecordBatch.from_pylist([{"k": k, "n": n, CONTROL: None} for k, n in RECORDS], schema=schema)
     columns = columns_type(Checked, "the test")
     made = list(MapRunner(lambda record: record, columns, columns)([rows]))
-    assert made == []  # the failure is told by the barriers, and none came here
+    assert made == []  # barriers report the failure, and none came here
 
 
 def test_a_computed_key_does_not_lose_records() -> None:
     rows = pa.RecordBatch.from_pydict({"k": [k for k, _ in RECORDS], "n": [n for _, n in RECORDS]})
-    runner = ComputedRunner(
-        lambda record: (1,), columns_type(Checked, "the test"), columns_type("c bigint", "the key"), "in"
-    )
+    key = columns_type("c bigint", "the key")
+    runner = ComputedRunner(lambda record: (1,), columns_type(Checked, "the test"), key, "in")
     with pytest.raises(UserFunctionError, match="Checked raised StopIteration"):
         list(runner([rows]))
 

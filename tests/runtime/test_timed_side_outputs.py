@@ -1,4 +1,4 @@
-"""Event times of side outputs: those that operators read have them, those that only sinks take do not."""
+"""Event times of side outputs: outputs that operators read have them, outputs that only sinks read do not."""
 
 from state_engine.api import OutputTag
 from state_engine.api.output_tag import columns_type
@@ -23,7 +23,7 @@ def written(writer: EmittedWriter, *, timed: bool = True) -> dict[str, dict[str,
 
 def test_each_row_has_the_time_of_the_record_or_timer_that_it_was_made_at() -> None:
     writer = EmittedWriter(COLUMNS, {"odd": COLUMNS, "late": COLUMNS}, timed_side_outputs=["odd"])
-    for _ in range(2):  # also once it knows that there are tags
+    for _ in range(2):  # also after it has seen tags
         assert written(writer) == {
             "main": {"v": [1, 5], EVENT_TIME: [10, 20]},
             "odd": {"v": [2, 4, 7], EVENT_TIME: [10, 20, None]},

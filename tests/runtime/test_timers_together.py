@@ -1,4 +1,4 @@
-"""Timers that are handed over as columns do what they do one by one, on both backends, warm and restored."""
+"""Timers that are passed as columns have the same effect as one by one, on both backends, warm and restored."""
 
 import re
 
@@ -52,7 +52,7 @@ class SessionsByRow(KeyedProcessFunction):
 
 
 class SessionsByBatch(KeyedBatchProcessFunction):
-    """The same, by columns."""
+    """The form by columns."""
 
     def open(self, runtime_context):
         self.session = runtime_context.get_state(ValueStateDescriptor("session", PAIR))
@@ -78,25 +78,25 @@ EPOCHS = st.lists(
 
 
 def sessions(function, epochs, backend, *, restored, strategy=None):
-    """Returns the rows of each epoch, in their order, and how many timers were left behind it."""
+    """Returns the rows of each epoch, in their order, and how many timers were left after it."""
     harness = opened(function, backend, strategy)
-    found = []
+    rows = []
     for number, records in enumerate(epochs):
         moves = strategy is None
         if moves:
             harness.process_watermark(8 * number)
         later = [(k, t + (8 * number + 1 if moves else 0)) for k, t in records]
         harness.process_elements([(k,) for k, _ in later], [t for _, t in later])
-        found.append((harness.extract_output_values(), harness.num_event_time_timers()))
+        rows.append((harness.extract_output_values(), harness.num_event_time_timers()))
         harness.clear_output()
         if restored:
             snapshot = harness.snapshot()
             harness.close()
             harness = opened(function, backend, strategy, snapshot)
     harness.process_watermark(1_000)
-    found.append((harness.extract_output_values(), harness.num_event_time_timers()))
+    rows.append((harness.extract_output_values(), harness.num_event_time_timers()))
     harness.close()
-    return found
+    return rows
 
 
 def opened(function, backend="heap", strategy=None, snapshot=None, output="k string, n bigint, t bigint", **options):
@@ -136,7 +136,7 @@ def test_one_form_takes_over_the_timers_of_the_other(backend):
 
 
 @BACKENDS
-def test_behind_an_ordered_stream_they_follow_the_last_record(backend):
+def test_after_an_ordered_stream_they_follow_the_last_record(backend):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Time.milliseconds(0))
     harness = opened(SessionsByBatch(), backend, strategy)
     harness.process_elements([("a",), ("a",), ("b",)], [1, 3, 40])
@@ -146,7 +146,7 @@ def test_behind_an_ordered_stream_they_follow_the_last_record(backend):
 
 
 class Timed(KeyedBatchProcessFunction):
-    """Registers what it is told to; tells what it is called with."""
+    """Registers the timers that a function chooses; emits the arguments of its calls."""
 
     def __init__(self, register, on_timers=lambda keys, timestamps, ctx: None):
         self.register, self.then = register, on_timers
@@ -157,8 +157,8 @@ class Timed(KeyedBatchProcessFunction):
     def on_timers(self, keys, timestamps, ctx):
         further = self.then(keys, timestamps, ctx)
         clock = [ctx.time_domain().name] * len(keys)
-        own = pa.table([keys.columns[0], clock, timestamps], names=["k", "clock", "t"])
-        return own if further is None else [own, further]
+        table = pa.table([keys.columns[0], clock, timestamps], names=["k", "clock", "t"])
+        return table if further is None else [table, further]
 
 
 ROWS = "k string, clock string, t bigint"
@@ -221,7 +221,7 @@ def test_what_is_deleted_in_time_does_not_come(backend):
         ):
             register(keys, pa.array([4] * len(keys)))
             delete(keys, pa.array([None, 4]))
-            delete(keys, pa.array([99, 99]))  # of which there are none
+            delete(keys, pa.array([99, 99]))  # such timers do not exist
 
     rows = fired(Timed(register), watermark=10, processing_time=10, backend=backend)
     assert sorted(rows) == [("a", "EVENT_TIME", 4), ("a", "PROCESSING_TIME", 4)]
@@ -229,7 +229,7 @@ def test_what_is_deleted_in_time_does_not_come(backend):
 
 @BACKENDS
 def test_timers_of_one_time_come_in_the_order_of_their_keys(backend):
-    """Not of their spelling, nor of the order in which a worker has heard of them."""
+    """Not in the order of their spelling, nor in the order in which a worker first saw them."""
 
     def register(keys, ctx):
         ctx.timer_service().register_event_time_timers(keys, pa.array([5] * len(keys)))
@@ -242,7 +242,7 @@ def test_timers_of_one_time_come_in_the_order_of_their_keys(backend):
 
 
 def test_a_time_to_live_in_event_time_is_refused():
-    """Each timer would have to see what was there at its own time, wherever the watermark stands."""
+    """Each timer would need the values at its own time, whatever the watermark is."""
 
     class Expiring(SessionsByBatch):
         def open(self, runtime_context):

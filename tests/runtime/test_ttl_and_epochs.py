@@ -1,4 +1,4 @@
-"""What expires by event time does not depend on where epochs are cut, or on the parallelism."""
+"""Which values expire by event time does not depend on where epochs are cut, or on the parallelism."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,7 +27,7 @@ Records = list[tuple[str, int, int]]
 
 
 class Mortal(KeyedProcessFunction):
-    """Tells of each record and each timer what its key's states hold; both write."""
+    """Emits the states of the key at each record and each timer; both also write."""
 
     def __init__(self, config: StateTtlConfig) -> None:
         self.config = config

@@ -1,4 +1,4 @@
-"""A row function and a function over batches take over each other's state, as if one of them had run throughout."""
+"""A row function and a function over batches continue with each other's state, as if one had run all the time."""
 
 import pytest
 from batch_forms import (
@@ -18,17 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 TURNS = st.lists(st.booleans(), min_size=2, max_size=5).filter(lambda turns: len(set(turns)) == 2)
-"""Which form has each epoch; each of the two has some."""
+"""The form of each epoch; both forms occur."""
 LIVES = [("heap", "restored"), ("rocksdb", "restored"), ("rocksdb", "on disk")]
 TTLS = {"forever": None, "ttl": TTL, "ttl by reads": READ}
 
 
 def check_turns(turns, forms, ttl, *of_run):
-    """Checks that the forms in turn give, and leave, what the first of them does alone."""
-    rows, left = run([forms[turn](TTLS[ttl]) for turn in turns], *of_run)
+    """Checks that the forms in turn have the same output and final state as the first one alone."""
+    rows, snapshot = run([forms[turn](TTLS[ttl]) for turn in turns], *of_run)
     rows_alone, left_alone = run([forms[0](TTLS[ttl])], *of_run)
     assert rows == rows_alone
-    assert content(left) == content(left_alone)
+    assert content(snapshot) == content(left_alone)
 
 
 @pytest.mark.hypothesis
@@ -64,7 +64,7 @@ def test_what_one_puts_the_other_reads_and_removes(backend, between, ttl):
 @pytest.mark.parametrize("ttl", TTLS)
 @pytest.mark.parametrize("put", [command for command in COMMANDS if command.endswith(("put", "add"))])
 def test_what_one_reads_lives_on_for_the_other(backend, between, ttl, put):
-    """Each epoch is 10 ms behind the last one, and what is there lives for 15: it is read in time of one key alone."""
+    """Each epoch is 10 ms after the last one, and values live for 15 ms: only those of one key are read in time."""
     remove = f"{put.split()[0]} remove"
     commanded = [(put, "aab"), ("read", "a"), ("read", "ab"), (put, "ab"), (remove, "a"), ("read", "ab")]
     epochs = [[(key, COMMANDS.index(command)) for key in keys] for command, keys in commanded]

@@ -1,4 +1,4 @@
-"""An operator that goes on, and one that was loaded from the log in between, give the same rows."""
+"""An operator that keeps running, and one that is loaded from the log in between, emit the same rows."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from state_engine.testing import KeyedOneInputStreamOperatorTestHarness
 
 
 class Visits(KeyedProcessFunction):
-    """Remembers rows per key and the order of what it met; emits all it knows."""
+    """Stores rows per key, and the order in which they came; emits all of them."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.ROW_NAMED(["n", "x"], [int, float])))
@@ -33,7 +33,7 @@ def visits() -> KeyedOneInputStreamOperatorTestHarness:
 
 
 def emitted(sizes: list[int], between: str) -> list[Any]:
-    """Processes the records in epochs of these sizes; down to the order of a map's entries all is emitted."""
+    """Processes the records in epochs of these sizes; the output shows all state, even the order of a map's entries."""
     harness, rows, start = visits(), [], 0
     for size in sizes:
         harness.process_elements(RECORDS[start : start + size])

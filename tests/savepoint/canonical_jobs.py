@@ -25,7 +25,7 @@ from state_engine.testing.sample_jobs import SCHEMAS, random_changes, sample_job
 
 
 class NoSinks:
-    """The sinks of a job without any; it remembers what it was asked for."""
+    """The sinks of a job without sinks; records the `keep_output` of each rewind."""
 
     def __init__(self) -> None:
         self.kept: list[bool] = []
@@ -50,7 +50,7 @@ class NoSinks:
 
 
 def running_job(root: str, seed: int = 2) -> JobBuilder:
-    """Four epochs: a checkpoint at the second, another parallelism at the fourth."""
+    """Makes a job with four epochs: a checkpoint at the second, another parallelism at the fourth."""
     rng = random.Random(seed)
     job = sample_job(root)
     job.epoch(random_changes(rng), new_files=["a"])
@@ -65,7 +65,7 @@ def running_job(root: str, seed: int = 2) -> JobBuilder:
 def request(
     root: str, job: str, *, parallelism: int = 2, max_parallelism: int = 13, schemas: tuple[StateSchema, ...] = SCHEMAS
 ) -> StartRequest:
-    """The sample job as its code declares it."""
+    """Returns a start of the sample job as its code declares it."""
     uids = dict.fromkeys(schema.uid for schema in schemas)
     shapes = tuple(
         OperatorShape(
@@ -99,7 +99,7 @@ def start(
 
 
 def checkpoint(root: str, job: str, head: StoredManifest, checkpoint_id: int) -> StoredManifest:
-    """Seals an epoch without data behind `head` and publishes a checkpoint of it."""
+    """Seals an epoch without data after `head` and publishes a checkpoint of it."""
     storage = open_storage(root, job)
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
     manifest = head.manifest
@@ -112,11 +112,11 @@ def checkpoint(root: str, job: str, head: StoredManifest, checkpoint_id: int) ->
 
 
 def state_of(root: str, job: str, at: Any = None) -> dict[tuple[str, str], dict[EntryKey, Any]]:
-    """Returns all state of a job as the model has it."""
+    """Returns all state of a job in the form of the model."""
     return {(s.uid, s.name): model_of(s, read_state(root, job, s.uid, s.name, at=at)) for s in SCHEMAS}
 
 
 def model(job: JobBuilder, epoch: int) -> dict[tuple[str, str], dict[EntryKey, Any]]:
-    """Returns what the state of the first generation was after an epoch."""
+    """Returns the state of the first generation after an epoch."""
     at = job.log.read(1, epoch)
     return {(s.uid, s.name): job.rows(s.uid, s.name, at) for s in SCHEMAS}

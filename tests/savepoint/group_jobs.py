@@ -1,4 +1,4 @@
-"""A job of two operators with every kind of row, timers among them, and what a plain loop says of its key groups."""
+"""A job of two operators with every kind of row, also timers, and a plain loop that restores its key groups."""
 
 import random
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def changes_with_timers(rng: random.Random) -> dict[StateName, Sequence[Change]]
 
 
 def job_with_history(root: str, rng: random.Random, epochs: int = 5) -> JobBuilder:
-    """A job that was published now and then, with every kind of row."""
+    """Makes a job with every kind of row and some checkpoints."""
     job = JobBuilder(root, "flights", ALL)
     publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())
     for number in range(1, epochs + 1):
@@ -65,7 +65,7 @@ def group_of(schema: StateSchema, entry: EntryKey) -> int:
 
 
 def expected(now: Models, source: Models, chosen: Any, uids: Sequence[str]) -> Models:
-    """What a plain loop says: entries for which `chosen(schema, entry)` is true are those of the source."""
+    """Computes in a plain loop: entries for which `chosen(schema, entry)` is true are those of the source."""
     result: Models = {}
     for schema in ALL:
         kept, taken = now[name(schema)], source[name(schema)]
@@ -78,7 +78,7 @@ def expected(now: Models, source: Models, chosen: Any, uids: Sequence[str]) -> M
 
 
 def assert_found_again_after_a_publish(job: JobBuilder, wanted: Models) -> None:
-    """The rows are an epoch as any other: later epochs, a base fold and a savepoint have them."""
+    """Asserts that the rows count as any epoch's: later epochs, a base fold and a savepoint have them."""
     job.head = newest(job.log)
     job.model = wanted
     publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())

@@ -26,11 +26,11 @@ from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 
 SCHEMAS = tuple(renamed(schema, schema.uid) for schema in ALL)
-"""Those of the sample job with ids as the engine makes them, so that they follow a new uid."""
+"""The schemas of the sample job with ids as the engine makes them, so that they change with a new uid."""
 
 
 def job_of(root: str, seed: int = 3, epochs: int = 4, published: Sequence[int] = (2,)) -> JobBuilder:
-    """A job of 13 key groups with states and timers of every kind of row, and some checkpoints."""
+    """Makes a job of 13 key groups with states and timers of every kind of row, and some checkpoints."""
     rng = random.Random(seed)
     job = JobBuilder(root, "flights", SCHEMAS)
     publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())
@@ -47,7 +47,7 @@ def job_of(root: str, seed: int = 3, epochs: int = 4, published: Sequence[int] =
 
 
 def under(uids: Mapping[str, str]) -> tuple[StateSchema, ...]:
-    """The states of the job with operators of other names."""
+    """Returns the states of the job, with other uids for its operators."""
     return tuple(renamed(schema, uids.get(schema.uid, schema.uid)) for schema in SCHEMAS)
 
 
@@ -68,7 +68,7 @@ def start_rewritten(
     progress: Callable[[str, float], None] | None = None,
     crash: Crash | None = None,
 ) -> Head:
-    """Starts the job as a driver would whose code has these operators and so many key groups."""
+    """Starts the job as a driver with these operators and this number of key groups in its code would."""
     storage = open_storage(root, job)
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
     publisher = CheckpointPublisher(storage, job, clock=ManualClock(), open_job=lambda other: open_storage(root, other))
@@ -107,10 +107,10 @@ def start_rewritten(
 
 
 def assert_state(root: str, job: str, expected: Mapping[Any, Any], groups: int, uids: Mapping[str, str] = {}) -> None:
-    """The job has this state, and every row in the key group of its key."""
+    """Asserts that the job has this state, with every row in the key group of its key."""
     schemas = under(uids)
-    found = states_of(root, job, schemas)
-    assert found == {(uids.get(uid, uid), name): entries for (uid, name), entries in expected.items()}
+    states = states_of(root, job, schemas)
+    assert states == {(uids.get(uid, uid), name): entries for (uid, name), entries in expected.items()}
     for schema in schemas:
         types = [column.type for column in schema.key]
         for row in read_state(root, job, schema.uid, schema.name).to_pylist():
@@ -118,7 +118,7 @@ def assert_state(root: str, job: str, expected: Mapping[Any, Any], groups: int, 
 
 
 class DieAt:
-    """A process that dies at a named place."""
+    """Ends the process at a crash point."""
 
     def __init__(self, point: CrashPoint) -> None:
         self._point = point
@@ -129,5 +129,5 @@ class DieAt:
 
 
 def files_below(root: str) -> dict[str, bytes]:
-    """All files of a root, by path."""
+    """Returns all files of a root, by path."""
     return {str(path): path.read_bytes() for path in Path(root).rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""A restore at another parallelism reads the key groups that it needs, and no more than the row groups they lie in."""
+"""A restore at another parallelism reads its key groups, and no more than the row groups that contain them."""
 
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from state_engine.testing.sample_jobs import COUNT, sample_job
 
 KEYS = 4_000
 GROUPS = 13
-FOOTER = 64 << 10  # what Arrow fetches at once from the end of a file
+FOOTER = 64 << 10  # Arrow fetches this much at once from the end of a file
 
 
 @pytest.fixture
@@ -43,20 +43,20 @@ def test_each_subtask_reads_its_part(restored: Segment, parallelism: int) -> Non
     assert len(file.row_groups) == GROUPS
     rows = read = 0
     for subtask in range(parallelism):
-        own = range_of(subtask, parallelism, GROUPS)
+        groups = range_of(subtask, parallelism, GROUPS)
         counting = CountingStorage(restored.storage)
-        live = load_groups([restored._replace(storage=counting)], COUNT, own.first, own.last)
+        live = load_groups([restored._replace(storage=counting)], COUNT, groups.first, groups.last)
         share = live.num_rows / KEYS
-        assert set(live["key_group"].to_pylist()) == set(range(own.first, own.last + 1))
+        assert set(live["key_group"].to_pylist()) == set(range(groups.first, groups.last + 1))
         assert set(counting.bytes_read) == {file.path}
         assert counting.total() <= share * file.length * 1.05 + FOOTER
         rows += live.num_rows
         read += counting.total()
-    assert rows == KEYS, "nobody reads what another one has"
+    assert rows == KEYS, "no two subtasks read the same rows"
     assert read <= file.length * 1.05 + parallelism * FOOTER
 
 
-def test_key_groups_of_nobody_are_not_asked_for(restored: Segment) -> None:
+def test_key_groups_that_are_not_needed_are_not_read(restored: Segment) -> None:
     counting = CountingStorage(restored.storage)
     assert restored.base is not None
     for file in restored.base.files:

@@ -1,4 +1,4 @@
-"""Canonical savepoints: written whole or not at all, and all that a job needs to go on, wherever they are moved."""
+"""Canonical savepoints: written whole or not at all, and sufficient to resume a job from, wherever they are moved."""
 
 import random
 import shutil
@@ -58,13 +58,13 @@ def root(tmp_path: Path) -> str:
 
 
 def canonical(root: str, job: str = "flights", **options: object) -> CanonicalSavepoint:
-    found = trigger_savepoint(root, job, kind="canonical", **options)  # type: ignore[call-overload]
-    assert isinstance(found, CanonicalSavepoint)
-    return found
+    savepoint = trigger_savepoint(root, job, kind="canonical", **options)  # type: ignore[call-overload]
+    assert isinstance(savepoint, CanonicalSavepoint)
+    return savepoint
 
 
 def moved(root: str, savepoint: CanonicalSavepoint, to: Path) -> str:
-    """Moves a savepoint's folder away, and with it everything that its job had."""
+    """Moves a savepoint's folder away, and deletes everything else that its job had."""
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(Path(root, savepoint.job, "_savepoints", savepoint.savepoint_id), to)
     shutil.rmtree(root)
@@ -108,7 +108,7 @@ def test_what_it_says_of_itself(root: str) -> None:
     assert [file.path for file in savepoint.source_files[0]] == ["a", "b", "c"]
     data = Path(root, "flights", metadata_path(savepoint.savepoint_id)).read_bytes()
     assert decode_savepoint(data).savepoint == savepoint
-    assert root.encode() not in data, "nothing depends on where it lies"
+    assert root.encode() not in data, "nothing depends on its location"
     [row] = [row for row in open_job(root, "flights")._rows.rows() if row.kind == "savepoint"]
     assert (row.id, row.type, row.label, row.note) == (savepoint.savepoint_id, "CANONICAL", "l", "n")
     assert (row.rows, row.bytes, row.trigger) == (savepoint.rows, savepoint.bytes, "schedule")
@@ -134,7 +134,7 @@ def test_a_moved_one_begins_a_job_under_another_root(root: str, tmp_path: Path, 
 
 
 def test_a_job_that_began_with_one_is_like_any_other(root: str, tmp_path: Path) -> None:
-    """It publishes, is pinned, written out again, goes back to its own past, and starts anew."""
+    """It publishes, takes native and canonical savepoints, is restored to its own past, and starts anew."""
     before = running_job(root)
     there = moved(root, canonical(root), tmp_path / "away")
     new, expected = str(tmp_path / "new"), model(before, 4)
@@ -177,12 +177,12 @@ def test_a_job_goes_back_to_its_own_in_the_same_root(root: str) -> None:
 
 
 def test_it_is_restored_when_the_log_that_it_came_from_is_lost(root: str) -> None:
-    """Whatever is damaged in the job, its savepoint needs none of it; only its sinks cannot go back."""
+    """Whatever is damaged in the job, its savepoint does not need it; only its sinks cannot be rewound."""
     job = running_job(root)
     savepoint = canonical(root, epoch=3)
     for path in (manifest_path(1, 3), manifest_path(1, 2), "_epochs/g000001/bases"):
-        found = Path(root, "flights", path)
-        shutil.rmtree(found) if found.is_dir() else found.unlink()
+        lost = Path(root, "flights", path)
+        shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
     sinks = (SinkTable(uid="rows", kind="memory", table="rows"),)
     before = open_job(root, "flights").newest()
     with pytest.raises(SinkRewindError, match="does not have"):
@@ -194,7 +194,7 @@ def test_it_is_restored_when_the_log_that_it_came_from_is_lost(root: str) -> Non
     assert state_of(root, "flights") == model(job, 3)
 
 
-def test_a_start_that_died_behind_the_closing_manifest_is_finished_without_the_savepoint(
+def test_a_start_that_died_after_the_closing_manifest_is_finished_without_the_savepoint(
     root: str, tmp_path: Path
 ) -> None:
     job = running_job(root)
@@ -422,9 +422,11 @@ def test_queries_read_what_a_restore_copied(root: str, tmp_path: Path) -> None:
     new = str(tmp_path / "new")
     start(new, "copy", there)
     for at in (None, there):
-        found = run_state_sql(new, "copy", "aircraft", "count", at=at)
+        rows_found = run_state_sql(new, "copy", "aircraft", "count", at=at)
         expected = model(job, 4)["aircraft", "count"]
-        assert sorted(map(str, found.column("tailnum").to_pylist())) == sorted(str(entry[0][0]) for entry in expected)
+        assert sorted(map(str, rows_found.column("tailnum").to_pylist())) == sorted(
+            str(entry[0][0]) for entry in expected
+        )
         sql = state_sql(new, "copy", "aircraft", "count", "spark", at=at)
         assert (f"delta.`{there}/aircraft/count`" if at else f"parquet.`{new}/copy/_restored/") in sql
     assert model_of(COUNT, read_state(new, "copy", "aircraft", "count", at=there)) == expected

@@ -1,4 +1,4 @@
-"""A canonical savepoint whose writing is cut off is not there: no metadata, no tables, no pin."""
+"""If writing a canonical savepoint is cut off, nothing of it exists: no metadata, no tables, no pin."""
 
 from pathlib import Path
 
@@ -47,13 +47,13 @@ def test_an_interrupted_one_is_not_there(
     if written < needed:
         assert list_savepoints(root, "flights") == []
         assert list(tmp_path.rglob("_metadata")) == []
-        left = [p for p in tmp_path.rglob("*.parquet") if "_savepoints" in p.parts or "backup" in p.parts]
-        assert left == []
+        remaining = [p for p in tmp_path.rglob("*.parquet") if "_savepoints" in p.parts or "backup" in p.parts]
+        assert remaining == []
     assert state_of(root, "flights") == model(job, 4)
 
 
 class _LosesAnswers(LocalStorage):
-    """A disk that writes the last file of a savepoint, or its pin, and says that it could not."""
+    """A disk that writes the last file of a savepoint, or its pin, and reports a failure."""
 
     file = "_metadata"
 
@@ -73,8 +73,8 @@ def test_one_whose_last_put_gave_no_answer_is_not_there(
         patch.setattr("state_engine.storage.open.LocalStorage", _LosesAnswers)
         with pytest.raises(StorageError, match="no answer"):
             trigger_savepoint(root, "flights", kind=kind)  # type: ignore[call-overload]
-    left = [path for path in Path(root, "flights", "_savepoints").rglob("*") if path.is_file()]
-    assert left == []
+    remaining = [path for path in Path(root, "flights", "_savepoints").rglob("*") if path.is_file()]
+    assert remaining == []
 
 
 def test_a_crash_before_the_metadata_leaves_nothing_that_can_be_restored(

@@ -1,4 +1,4 @@
-"""Whose a savepoint is behind a restore."""
+"""Whether a savepoint belongs to the job after a restore, and is deleted with it."""
 
 import shutil
 from pathlib import Path
@@ -27,24 +27,24 @@ def restore(root: str, job: str, source: str, **options: Any) -> None:
 @pytest.mark.parametrize("groups", [None, 128])
 def test_a_claimed_savepoint_goes_with_the_restore(root: str, kind: Any, mode: Any, groups: int | None) -> None:
     job = job_of(root)
-    taken = trigger_savepoint(root, "flights", kind=kind, epoch=3)
-    restore(root, "flights", taken.savepoint_id, claim_mode=mode, max_parallelism=groups)
+    savepoint = trigger_savepoint(root, "flights", kind=kind, epoch=3)
+    restore(root, "flights", savepoint.savepoint_id, claim_mode=mode, max_parallelism=groups)
     assert [one.savepoint_id for one in list_savepoints(root, "flights")] == (
-        [taken.savepoint_id] if mode == "NO_CLAIM" else []
+        [savepoint.savepoint_id] if mode == "NO_CLAIM" else []
     )
     assert_state(root, "flights", job.models[1, 3], groups or 13)
     start_rewritten(root, "flights", None, groups=groups)
 
 
 @pytest.mark.parametrize("mode", ["NO_CLAIM", "CLAIM"])
-def test_one_that_was_moved_is_removed_where_it_lies(root: str, tmp_path: Path, mode: Any) -> None:
+def test_one_that_was_moved_is_removed_at_its_new_place(root: str, tmp_path: Path, mode: Any) -> None:
     expected = job_of(root).models[1, 4]
-    taken = trigger_savepoint(root, "flights", kind="canonical")
-    there = shutil.move(Path(root, "flights", "_savepoints", taken.savepoint_id), tmp_path / "moved")
-    Path(there, "a file of mine").write_text("stays")
-    before = files_below(str(there))
-    restore(str(tmp_path / "new"), "copy", str(there), claim_mode=mode)
-    left = files_below(str(there))
+    savepoint = trigger_savepoint(root, "flights", kind="canonical")
+    folder = shutil.move(Path(root, "flights", "_savepoints", savepoint.savepoint_id), tmp_path / "moved")
+    Path(folder, "a file of mine").write_text("stays")
+    before = files_below(str(folder))
+    restore(str(tmp_path / "new"), "copy", str(folder), claim_mode=mode)
+    left = files_below(str(folder))
     assert left == before if mode == "NO_CLAIM" else [Path(path).name for path in left] == ["a file of mine"]
     assert_state(str(tmp_path / "new"), "copy", expected, 13)
 

@@ -1,4 +1,4 @@
-"""One flipped bit in any durable file: every reader says so by name, or reads the very same. Never something else.
+"""One flipped bit in any durable file: every reader raises a named error, or reads the very same. Never something else.
 
 The root is small and holds every kind of file that the engine writes below a job: manifests with inlined changes and
 without, change files, bases, state files, rows of `_checkpoints`, logs of tables, a native and a canonical savepoint,
@@ -40,7 +40,7 @@ Reader = Callable[[], Any]
 
 
 class Root:
-    """The root, the readers of each kind of file, and what they read of it when it is sound."""
+    """The root, the readers of each kind of file, and what they read from the sound root."""
 
     def __init__(self, root: str) -> None:
         self.job: JobBuilder = running_job(root)
@@ -62,9 +62,9 @@ class Root:
         with pytest.MonkeyPatch.context() as patched:
             for method in ("get", "get_range"):
                 patched.setattr(MemoryStorage, method, self._noting(getattr(MemoryStorage, method), name))
-            what, found = self.outcome(self.readers()[name])
-        assert what == "read", (name, found)
-        return found
+            what, result = self.outcome(self.readers()[name])
+        assert what == "read", (name, result)
+        return result
 
     def _noting(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
         def noting(storage: MemoryStorage, path: str, *given: Any) -> Any:
@@ -75,10 +75,10 @@ class Root:
         return noting
 
     def _keep_aside(self) -> None:
-        """A lease of a process that died, a list of condemned files, and a floor."""
+        """Adds a lease of a process that died, a list of condemned files, and a floor."""
         storage, clock = self.job.storage, ManualClock(NOW_MS)
         self._lease = leased(self.job.root, self.job.log.read(1, 4), "a test", clock=clock, way=False)
-        self._lease.__enter__()  # and is never given back
+        self._lease.__enter__()  # and is never released
         file = CondemnedFile(path="aircraft/count/gone.parquet", bytes=1, reason="a test")
         condemned = Condemned(list_id="a", job="flights", condemned_at=NOW_MS, grace_ms=9_000_000, files=(file,))
         storage.put_if_absent(condemned_path("a"), encode_condemned(condemned))
@@ -128,7 +128,7 @@ class Root:
         return lambda: validate_savepoint(self.job.root, "flights", name).ok or _named("validation found something")
 
     def outcome(self, read: Reader) -> tuple[str, Any]:
-        """What a reader gives of the root as it is now, which is put back afterwards."""
+        """Runs a reader on the root as it is now, and restores the root afterwards."""
         before = dict(self.objects)
         try:
             return "read", read()
@@ -139,14 +139,14 @@ class Root:
             self.objects.update(before)
 
     def flip(self, path: str, bit: int, name: str) -> str:
-        """Reads with a bit of a file flipped; returns what is wrong with that, empty if nothing is."""
+        """Reads with one bit of a file flipped; returns what went wrong, or an empty text."""
         data, changed = self.sound[path]
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         self.objects[path] = bytes(flipped), changed
-        what, found = self.outcome(self.readers()[name])
+        what, result = self.outcome(self.readers()[name])
         self.objects[path] = self.sound[path]
-        differs = what == "read" and found != self.expected[name]
+        differs = what == "read" and result != self.expected[name]
         return f"{name}: other than before with bit {bit} of {path} flipped" if differs else ""
 
 
@@ -183,12 +183,12 @@ def test_the_root_holds_every_kind_of_file(root: Root, kind: str) -> None:
 def test_no_flipped_bit_is_read_as_something_else(root: Root) -> None:
     seed = random.randrange(1 << 32)
     rng, paths = random.Random(seed), [path for path, readers in root.readers_of.items() if readers]
-    found = []
+    problems = []
     for number in range(2_000):
         path = paths[number % len(paths)]  # each file, however short
         bit, reader = rng.randrange(len(root.sound[path][0]) * 8), rng.choice(root.readers_of[path])
-        found.append(root.flip(path, bit, reader))
-    assert [one for one in found if one] == [], f"seed {seed}"
+        problems.append(root.flip(path, bit, reader))
+    assert [one for one in problems if one] == [], f"seed {seed}"
 
 
 @pytest.mark.long
@@ -200,15 +200,15 @@ def test_no_byte_is_read_as_something_else(root: Root, part: int) -> None:
     rng = random.Random(part)
     sizes = {path: len(root.sound[path][0]) for path, readers in root.readers_of.items() if readers}
     places = [(path, at) for path, size in sizes.items() for at in range(size)]
-    found = [
+    problems = [
         root.flip(path, at * 8 + rng.randrange(8), rng.choice(root.readers_of[path]))
         for path, at in places[part::PARTS]
     ]
-    assert [one for one in found if one] == []
+    assert [one for one in problems if one] == []
 
 
 def test_only_what_later_files_cover_has_no_reader(root: Root) -> None:
-    """Changes that a base holds as well, and versions of a table's log before the newest."""
+    """Such files are changes that a base also holds, and versions of a table's log before the newest."""
     covered = re.compile(r"_epochs/g000001/changes/e0000000002-.*|.*/_plain_log/\d+\.json")
     unread = {path for path, readers in root.readers_of.items() if not readers}
     assert [path for path in unread if not covered.fullmatch(path)] == []

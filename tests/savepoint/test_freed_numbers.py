@@ -1,4 +1,4 @@
-"""At a number that retention has freed lies what a savepoint keeps; what a late driver put there is nobody's epoch."""
+"""At a freed number only a manifest that a savepoint keeps is an epoch; one that a late driver put there is none."""
 
 from pathlib import Path
 
@@ -30,12 +30,12 @@ def job(tmp_path: Path) -> JobBuilder:
 
 
 def free(job: JobBuilder, epoch: int) -> None:
-    """What retention does first."""
+    """Raises the floor, as retention does first."""
     raise_floor(job.storage, Floor(job=job.job, generation=1, epoch=epoch, checkpoint_id=2, raised_at=0))
 
 
 def leave(job: JobBuilder, epoch: int) -> StoredManifest:
-    """Puts what a driver had begun before the number was freed: another manifest behind the same one."""
+    """Puts what a driver had begun before the number was freed: another manifest after the same one."""
     path = manifest_path(1, epoch)
     mine = replace(job.log.read(1, epoch).manifest, incarnation="f" * 32)
     job.storage.delete(path)

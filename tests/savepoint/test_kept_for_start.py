@@ -1,4 +1,4 @@
-"""What a start restores stays until the start is over: in the log of its own job, of another one, and in copies."""
+"""What a start restores is kept until the start is over: in the log of its job or of another one, and in copies."""
 
 import random
 import shutil
@@ -82,7 +82,7 @@ def test_what_retention_has_condemned_is_not_begun_with(job: JobBuilder) -> None
 
 
 def test_the_log_leads_to_a_canonical_savepoint_of_the_job_itself(job: JobBuilder) -> None:
-    """It brings its state along, and needs the manifest of its epoch all the same: sinks go back along the log."""
+    """It contains its state, but still needs the manifest of its epoch: sinks are rewound along the log."""
     taken = trigger_savepoint(job.root, job.job, kind="canonical", epoch=3)
     with kept_for_start(asking_for(job.root, job.job, taken.savepoint_id), clock=ManualClock()):
         [_, lease] = sorted(leases(job.root, job.job), key=lambda lease: lease.epoch)

@@ -102,7 +102,7 @@ def test_sources_are_savepoints_checkpoints_and_other_jobs(root: str) -> None:
     groups = {0, 1, 2, 3, 4, 5, 7}
     wanted = expected(other.model, at_pin, lambda s, e: group_of(s, e) in groups, ["aircraft"])
     assert states_of(root, "other") == wanted
-    assert trigger_savepoint(root, "other").job == "other", "it does not stand on files of the other job"
+    assert trigger_savepoint(root, "other").job == "other", "it does not depend on files of the other job"
 
 
 def test_a_dry_run_counts_and_writes_nothing(root: str) -> None:
@@ -159,7 +159,7 @@ def test_timers_are_due_at_the_earlier_of_what_was_known_and_what_came(root: str
     assert newest(job.log).manifest.timers["aircraft"].event_time == 20  # type: ignore[union-attr]
 
 
-def test_a_debt_to_sinks_is_still_owed_behind_it(root: str) -> None:
+def test_a_debt_to_sinks_is_still_owed_after_it(root: str) -> None:
     job = job_with_history(root, random.Random(5))
     owing = job.head
     restore_key_groups(root, "flights", "epoch:1/1", [0])

@@ -1,4 +1,4 @@
-"""A restore of key groups that dies, is fenced or is cancelled: the whole of it, or nothing."""
+"""A restore of key groups that dies, is fenced or is cancelled takes effect as a whole, or not at all."""
 
 import random
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> str:
 
 
 class Crashed(BaseException):
-    """The process is gone: nothing of it runs any more."""
+    """The process has died: nothing of it runs any more."""
 
 
 class CrashAt:
@@ -64,7 +64,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_a_crash_leaves_the_whole_or_nothing_and_it_may_be_asked_for_again(root: str, point: CrashPoint) -> None:
+def test_a_crash_leaves_the_whole_or_nothing_and_it_may_be_repeated(root: str, point: CrashPoint) -> None:
     job = job_with_history(root, random.Random(10))
     wanted = expected(job.model, models_at(job, 2), lambda s, e: group_of(s, e) < 7, ["aircraft", "carrier"])
     with pytest.raises(Crashed):
@@ -83,7 +83,7 @@ def test_every_one_of_these_points_is_passed_in_this_order(root: str) -> None:
 
 
 def drivers(job: JobBuilder) -> Iterator[StoredManifest]:
-    """A driver that goes on as if nothing had happened: each step seals an epoch behind the newest it finds."""
+    """A driver that goes on as if nothing had happened: each step seals an epoch after the newest one."""
     while True:
         head = newest(job.log)
         assert head is not None
@@ -91,7 +91,7 @@ def drivers(job: JobBuilder) -> Iterator[StoredManifest]:
 
 
 class Meanwhile:
-    """Does something when a place is passed for the first time."""
+    """Runs a function when a crash point is passed for the first time."""
 
     def __init__(self, point: CrashPoint, work: Any) -> None:
         self.point, self.work, self.times = point, work, 0
@@ -103,7 +103,7 @@ class Meanwhile:
                 self.work()
 
 
-def test_an_epoch_that_an_older_driver_seals_in_front_of_the_claim_is_kept(root: str) -> None:
+def test_an_epoch_that_an_older_driver_seals_before_the_claim_is_kept(root: str) -> None:
     job = job_with_history(root, random.Random(11))
     change = {name(COUNT): [put("N5", 555)]}
     meanwhile = Meanwhile(CrashPoint.S2_BEFORE_CLAIM, lambda: job.epoch(change))
@@ -148,7 +148,7 @@ def test_a_driver_that_takes_the_job_over_fences_the_restore_which_leaves_nothin
 
 
 class CancelledAt:
-    """Says yes from the n-th question on."""
+    """Is cancelled from the n-th check on."""
 
     def __init__(self, question: int) -> None:
         self.left = question

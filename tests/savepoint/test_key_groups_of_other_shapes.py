@@ -67,10 +67,10 @@ def test_the_diff_of_both_epochs_names_nothing_but_the_chosen_groups(root: str) 
     job = job_with_history(root, random.Random(21))
     before = job.head
     restore_key_groups(root, "flights", "epoch:1/1", [2, 3, 11])
-    found = list(diff_states(root, "flights", before, newest(job.log), examples=1000))
-    assert {(one.uid, one.state) for one in found} == {name(schema) for schema in ALL}
-    assert any(not one.is_equal for one in found)
-    for one in found:
+    diffs = list(diff_states(root, "flights", before, newest(job.log), examples=1000))
+    assert {(one.uid, one.state) for one in diffs} == {name(schema) for schema in ALL}
+    assert any(not one.is_equal for one in diffs)
+    for one in diffs:
         (schema,) = [s for s in ALL if name(s) == (one.uid, one.state)]
         keys = [(tuple(example.entry[column.name] for column in schema.key), None, None) for example in one.examples]
         assert {group_of(schema, entry) for entry in keys} <= {2, 3, 11}
@@ -119,8 +119,8 @@ def storage_rows(job: JobBuilder, values: dict[int, bytes]) -> None:
     job.epoch({("aircraft", "_raw_keyed_state"): [Change(Op.PUT, (), v, group=g) for g, v in values.items()]})
 
 
-def test_text_stands_for_values_of_other_types(root: str) -> None:
-    """Keys from JSON or a command line."""
+def test_text_is_converted_to_values_of_other_types(root: str) -> None:
+    """Keys may come as text, from JSON or a command line."""
     day = state("days", "count", "day date, number int, at timestamp", "bigint")
     at = datetime.datetime(2026, 7, 11, 8, tzinfo=datetime.UTC)
     first, second = (datetime.date(2026, 7, 11), 5, at), (datetime.date(2026, 7, 12), 5, at)
@@ -135,7 +135,7 @@ def test_text_stands_for_values_of_other_types(root: str) -> None:
 
 
 def test_an_operator_that_never_had_state_takes_that_of_the_source(root: str) -> None:
-    """The job knows the operator, and has not asked for a state yet; the source has."""
+    """The job has the operator, without any state yet; the source has state of it."""
     job = JobBuilder(root, "flights", (COUNT,))
     job.epoch({name(COUNT): [put("N1", 1), put("N2", 2)]})
     other = JobBuilder(root, "young", (COUNT,))

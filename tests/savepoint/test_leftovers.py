@@ -1,4 +1,4 @@
-"""What is left of savepoints whose process died: tables elsewhere go, complete ones without a row are told of."""
+"""Leftovers of savepoints after a crash: tables elsewhere go, complete savepoints without a row are reported."""
 
 import random
 from pathlib import Path
@@ -34,11 +34,11 @@ def job(tmp_path: Path) -> JobBuilder:
 
 
 class Killed(BaseException):
-    """Nothing of the process runs any more."""
+    """The process has died."""
 
 
 def killed_while_writing(job: JobBuilder, directory: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A canonical savepoint of epoch 1 into another folder, of which one file is there; returns its id."""
+    """Begins a canonical savepoint of epoch 1 in another folder, and dies after one file; returns its id."""
     left: list[tuple[str, bytes]] = []
 
     def write(_root: str, draft: Any, *_: Any) -> None:
@@ -52,7 +52,7 @@ def killed_while_writing(job: JobBuilder, directory: Path, clock: ManualClock, m
         with pytest.raises(Killed):
             trigger_savepoint(job.root, job.job, kind="canonical", directory=str(directory), epoch=1, clock=clock)
     [(name, pin)] = left
-    job.storage.put_if_absent(pin_path(name), pin)  # who is killed tidies nothing up
+    job.storage.put_if_absent(pin_path(name), pin)  # a killed process cleans nothing up
     return name
 
 
@@ -71,7 +71,7 @@ def test_what_a_dead_writer_left_in_another_folder_goes_after_a_day(
     assert len(open_root(str(folder)).list("")) == 1, "a dry run changes nothing"
     assert retain(job.root, job.job, AT_ONCE, clock=clock).cleared == (str(folder),)
     assert open_root(str(folder)).list("") == []
-    assert job.storage.exists(pin_path(name)), "it tells of the folder until that is empty"
+    assert job.storage.exists(pin_path(name)), "the pin names the folder until that is empty"
     assert retain(job.root, job.job, AT_ONCE, clock=clock).cleared == ()
     assert not job.storage.exists(pin_path(name))
     assert state_of(job.root, job.job) == model(job, 5)
@@ -93,7 +93,7 @@ def test_what_was_finished_in_another_folder_stays(
 
 @pytest.mark.parametrize("kind", ["native", "canonical"])
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_complete_savepoint_without_a_row_is_told_of_and_stays(
+def test_a_complete_savepoint_without_a_row_is_reported_and_stays(
     job: JobBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: SavepointKind, elsewhere: bool
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:

@@ -1,4 +1,4 @@
-"""A restore that goes back over more manifests than a log keeps reads each of them once."""
+"""A restore over more manifests than a log caches reads each of them once."""
 
 from collections import Counter
 from pathlib import Path
@@ -22,7 +22,7 @@ LATER = 60
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobBuilder:
-    """Four epochs, and many idle ones since."""
+    """Four epochs, and many idle ones after them."""
     job = job_of(str(tmp_path))
     head = job.log.read(1, 4)
     for _ in range(LATER):
@@ -32,7 +32,7 @@ def job(tmp_path: Path) -> JobBuilder:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Counts what is read; a log keeps ten manifests."""
+    """Counts reads per path; a log caches ten manifests."""
     defaults = ManifestLog.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "cached", 10)
@@ -48,7 +48,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 class Sinks(NoSinks):
-    """Sinks that ask for the way back as often as they like."""
+    """Sinks that read the lineage back to the target again and again."""
 
     def __init__(self, log: ManifestLog) -> None:
         self._log = log

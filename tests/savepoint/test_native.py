@@ -104,7 +104,7 @@ def test_a_pin_needs_no_delta_version_and_no_table(tmp_path: Path) -> None:
     assert model_of(SCHEMAS[0], live) == job.rows("aircraft", "count", job.log.read(1, 4))
 
 
-def test_a_pin_that_cannot_be_restored_is_not_left_behind(root: str) -> None:
+def test_a_pin_that_cannot_be_restored_is_removed(root: str) -> None:
     job, _ = running_job(root)
     assert job.head is not None
     handle = next(ack.changes for ack in job.head.manifest.operators["aircraft"].acks if ack.changes)
@@ -115,7 +115,7 @@ def test_a_pin_that_cannot_be_restored_is_not_left_behind(root: str) -> None:
     assert list_savepoints(root, job.job) == []
 
 
-def test_a_pin_that_cannot_be_verified_is_not_left_behind(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_that_cannot_be_verified_is_removed(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     job, _ = running_job(root)
 
     def no_answer(*_: object) -> None:
@@ -158,7 +158,7 @@ def test_what_became_of_the_files_is_seen_when_it_is_loaded(tmp_path: Path) -> N
         load_savepoint(job.root, job.job, pin.savepoint_id)
 
 
-def test_a_pin_that_nobody_listed_can_be_loaded_but_is_not_shown(root: str) -> None:
+def test_a_pin_that_is_not_listed_can_be_loaded_but_is_not_shown(root: str) -> None:
     job, _ = running_job(root)
     pin = trigger_savepoint(root, job.job)
     data = job.storage.get(pin_path(pin.savepoint_id))
@@ -213,10 +213,10 @@ def test_a_fork_is_pinned_from_its_first_checkpoint_on(root: str) -> None:
     job, _ = running_job(root)
     fork = job.fork("fork")
     fork.epoch(random_changes(random.Random(7)))
-    with pytest.raises(SavepointError, match="of job 'fork' still stands on files of job 'flights'") as caught:
+    with pytest.raises(SavepointError, match="of job 'fork' still needs files of job 'flights'") as caught:
         trigger_savepoint(root, "fork")
     assert "checkpoint_interval_ms" in caught.value.action
-    assert "epoch 4 of job 'flights' is the way back" in caught.value.action
+    assert "restore epoch 4 of job 'flights'" in caught.value.action
     assert list_savepoints(root, "fork") == []
     publisher = CheckpointPublisher(
         fork.storage, "fork", clock=ManualClock(), open_job=lambda other: open_storage(root, other)
@@ -231,7 +231,7 @@ def test_an_epoch_off_the_lineage_is_refused(root: str) -> None:
     job.restore(job.log.read(1, 3))
     with pytest.raises(NothingToRestoreError, match="not on the current lineage"):
         trigger_savepoint(root, job.job, epoch=9)
-    assert_pinned(job, pin.savepoint_id)  # of an abandoned epoch, and still there
+    assert_pinned(job, pin.savepoint_id)  # its epoch is abandoned, but it still exists
     assert trigger_savepoint(root, job.job).generation == 2
 
 

@@ -1,4 +1,4 @@
-"""A savepoint that is being written while a newer base becomes visible: what it lists is kept, or it is not taken."""
+"""A newer base becomes visible while a savepoint is written: what it lists is kept, or it is refused."""
 
 import random
 from pathlib import Path
@@ -28,8 +28,8 @@ def test_files_of_the_older_base_may_not_be_condemned(tmp_path: Path) -> None:
     assert older is not None
     second = job.epoch(random_changes(rng), checkpoint_id=2)
     head = job.epoch(random_changes(rng))
-    behind = behind_newest_base(job.storage, job.log, CheckpointTable(job.storage, open_tables(job.storage)), head)
-    draft = draft_pin(job.storage, head, behind)
+    chain_after = behind_newest_base(job.storage, job.log, CheckpointTable(job.storage, open_tables(job.storage)), head)
+    draft = draft_pin(job.storage, head, chain_after)
     assert draft.base == older
     publisher.begin(second, Mark(checkpoint_id=2, full=True, trigger="test"))
     assert publisher.completed() not in (None, older)

@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> str:
 
 
 def canonical_elsewhere(root: str, to: Path, epoch: int | None = None) -> str:
-    """A canonical savepoint in another directory, whose job is gone with all its files."""
+    """Takes a canonical savepoint, moves it to another directory, and deletes its job with all its files."""
     taken = trigger_savepoint(root, "flights", kind="canonical", epoch=epoch)
     shutil.move(Path(root, "flights", "_savepoints", taken.savepoint_id), to)
     shutil.rmtree(root)
@@ -80,14 +80,14 @@ def test_a_job_goes_back_to_any_point_of_its_own_with_other_key_groups(root: str
     assert manifest.origin.rewrite is not None
     assert manifest.origin.rewrite.max_parallelism == 128
     assert_state(root, "flights", job.models[1, epoch], 128)
-    # What comes behind it, and the way back to where there were 13
+    # What follows it, and a restore back to 13 key groups
     goes_on(root, job, manifest.generation)
     start_rewritten(root, "flights", "epoch:1/4")
     assert_state(root, "flights", job.models[1, 4], 13)
 
 
 def goes_on(root: str, job: JobBuilder, generation: int) -> None:
-    """The job seals an epoch, publishes it, and is found again from the checkpoint, a pin and a copy."""
+    """The job seals an epoch and publishes it; its state can be read from the checkpoint, a pin and a copy."""
     head = open_job(root, "flights").newest()
     assert head is not None
     assert head.manifest.base is not None
@@ -161,7 +161,7 @@ def test_the_state_of_another_job_is_sorted_anew_and_needs_that_job_no_more(root
         start_rewritten(root, "copy", None, groups=13)
 
 
-def test_a_start_that_died_in_between_is_finished_by_whoever_comes(root: str) -> None:
+def test_a_start_that_died_in_between_is_finished_by_the_next_one(root: str) -> None:
     job = job_of(root)
     with pytest.raises(SystemExit):
         start_rewritten(root, "flights", "epoch:1/3", max_parallelism=128, crash=DieAt(CrashPoint.S2_CLOSED))
@@ -183,14 +183,14 @@ def test_the_same_restore_again_begins_nothing_anew(root: str) -> None:
     assert_state(root, "copy", expected, 128)
 
 
-def test_what_differs_is_told_across_another_number_of_key_groups(root: str) -> None:
+def test_differences_are_found_across_another_number_of_key_groups(root: str) -> None:
     job_of(root)
     start_rewritten(root, "flights", "epoch:1/3", max_parallelism=128)
     for before, equal in (("epoch:1/3", True), ("epoch:1/4", False)):
-        found = list(diff_states(root, "flights", before, "latest", rows_at_once=2))
-        assert len(found) == len(SCHEMAS)
-        assert all(one.is_equal for one in found) is equal
-        assert sum(one.unchanged for one in found) > 0
+        diffs = list(diff_states(root, "flights", before, "latest", rows_at_once=2))
+        assert len(diffs) == len(SCHEMAS)
+        assert all(one.is_equal for one in diffs) is equal
+        assert sum(one.unchanged for one in diffs) > 0
 
 
 def test_the_files_that_the_sources_gave_come_along(root: str, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_the_files_that_the_sources_gave_come_along(root: str, tmp_path: Path) -
     assert [file.path for file in files] == ["1", "2", "3"]
 
 
-def test_so_many_key_groups_as_there_are_is_no_rewrite(root: str) -> None:
+def test_the_same_number_of_key_groups_is_no_rewrite(root: str) -> None:
     job_of(root)
     head = start_rewritten(root, "flights", "latest", max_parallelism=13)
     assert head.stored.manifest.origin is not None
@@ -208,7 +208,7 @@ def test_so_many_key_groups_as_there_are_is_no_rewrite(root: str) -> None:
     assert not Path(root, "flights", "_restored").exists()
 
 
-def test_without_being_asked_nothing_is_sorted_anew(root: str) -> None:
+def test_without_a_request_nothing_is_rewritten(root: str) -> None:
     job_of(root)
     with pytest.raises(MaxParallelismChangedError, match=r"written with 13.*max_parallelism=128"):
         start_rewritten(root, "flights", "latest", groups=128)
@@ -227,7 +227,7 @@ def test_raw_keyed_state_is_refused_by_the_name_of_its_operator(root: str) -> No
     start_rewritten(root, "flights", "latest", max_parallelism=128, allow_non_restored_state=True)
     expected = {name: entries for name, entries in job.models[1, 1].items() if name[0] != "raw"}
     assert_state(root, "flights", expected, 128)
-    assert "raw" not in {schema.uid for schema in _newest(root).schemas}, "it was left behind"
+    assert "raw" not in {schema.uid for schema in _newest(root).schemas}, "it was dropped"
 
 
 def test_damage_is_refused_by_the_name_of_the_file_and_nothing_is_left(root: str, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_one_that_is_cancelled_at_any_moment_leaves_nothing(
         except RestoreCancelledError:
             assert files_below(new) == {}
             assert files_below(there) == before
-    assert asked > (20 if rewrites else 3), "it is asked all the time"
+    assert asked > (20 if rewrites else 3), "it is checked again and again"
     assert_state(new, "copy", expected, groups or 13)
 
 

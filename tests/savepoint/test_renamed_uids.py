@@ -68,7 +68,7 @@ def test_state_is_found_under_the_new_uid(root: str, source: str, groups: int) -
 
 
 def test_two_operators_change_their_names(root: str) -> None:
-    """Their keys differ, so a mix-up could not go unseen."""
+    """Their keys differ, so a mix-up would be noticed."""
     job = job_of(root)
     uids = {"aircraft": "carrier", "carrier": "aircraft"}
     start_rewritten(root, "flights", "latest", uids=uids)
@@ -77,10 +77,10 @@ def test_two_operators_change_their_names(root: str) -> None:
 
 def test_a_job_elsewhere_begins_with_renamed_operators(root: str, tmp_path: Path) -> None:
     expected = job_of(root).models[1, 4]
-    taken = trigger_savepoint(root, "flights", kind="canonical")
-    there = shutil.move(Path(root, "flights", "_savepoints", taken.savepoint_id), tmp_path / "moved")
+    savepoint = trigger_savepoint(root, "flights", kind="canonical")
+    folder = shutil.move(Path(root, "flights", "_savepoints", savepoint.savepoint_id), tmp_path / "moved")
     new, uids = str(tmp_path / "new"), {"carrier": "airline"}
-    start_rewritten(new, "copy", str(there), uids=uids)
+    start_rewritten(new, "copy", str(folder), uids=uids)
     assert_state(new, "copy", expected, 13, uids)
 
 
@@ -107,7 +107,7 @@ def test_without_the_mapping_the_old_uid_is_missed(root: str) -> None:
         start_rewritten(root, "flights", "latest", schemas=under({"aircraft": "plane"}))
 
 
-def test_what_is_left_behind_is_not_copied(root: str) -> None:
+def test_what_is_dropped_is_not_copied(root: str) -> None:
     job_of(root)
     only = tuple(schema for schema in under({"aircraft": "plane"}) if schema.uid == "plane")
     start_rewritten(root, "flights", "latest", uids={"aircraft": "plane"}, schemas=only, allow_non_restored_state=True)
@@ -117,7 +117,7 @@ def test_what_is_left_behind_is_not_copied(root: str) -> None:
     assert not list(Path(root, "flights", "_restored").rglob("carrier"))
 
 
-# Uids that were made of the place ------------------------------------------------------------------------------------
+# Uids that were derived from positions -------------------------------------------------------------------------------
 
 
 def shapes(*uids: str, generated: bool = True) -> StartRequest:

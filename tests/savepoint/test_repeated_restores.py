@@ -1,6 +1,6 @@
-"""The same restore again, by who cuts the key groups otherwise: another release may, or one with another limit of rows.
+"""The same restore again with other borders of key groups, as of another release or another limit of rows.
 
-What a log names already stays as it is; what is written anew lies beside it.
+Files that a log already names stay as they are; new files are written beside them.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> str:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> partial[None]:
-    """Cuts at so many rows from now on."""
+    """Returns a function that sets the limit of rows per file."""
     return partial(monkeypatch.setattr, "state_engine.checkpoint.plan.ROWS_PER_FILE")
 
 
@@ -48,32 +48,32 @@ def bases_of(root: str) -> list[str]:
 
 def test_the_state_is_there_whatever_the_borders(root: str, cut: partial[None]) -> None:
     expected = job_of(root).models[1, 3]
-    found = []
+    bases = []
     for rows in (500_000, 5, 12, 5):
         cut(rows)
         start_rewritten(root, "flights", SAME, max_parallelism=128)
         assert_state(root, "flights", expected, 128)
-        found.append(base_of(root))
+        bases.append(base_of(root))
         start_rewritten(root, "flights", "epoch:1/4")
-    assert len({base.path for base in found}) == 3
-    assert found[1] == found[3], "the same borders are the same files and the same base"
-    for base in found:
+    assert len({base.path for base in bases}) == 3
+    assert bases[1] == bases[3], "the same borders are the same files and the same base"
+    for base in bases:
         named = read_base(open_storage(root, "flights"), base)
         assert {f"{root}/flights/{file.path}" for file in named.files} <= set(copies_of(root))
 
 
 @pytest.mark.parametrize("died", [CrashPoint.S2_BEFORE_CLOSING, CrashPoint.S2_CLOSED])
-def test_what_died_behind_its_base_is_gone_on_with(root: str, cut: partial[None], died: CrashPoint) -> None:
-    """Before the closing manifest any borders will do; behind it the ones of the dead attempt are decided."""
+def test_a_restore_that_died_after_its_base_is_continued(root: str, cut: partial[None], died: CrashPoint) -> None:
+    """Before the closing manifest any borders may be chosen; after it those of the dead attempt are fixed."""
     expected = job_of(root).models[1, 3]
     with pytest.raises(SystemExit):
         start_rewritten(root, "flights", SAME, max_parallelism=128, crash=DieAt(died))
-    left = copies_of(root)
+    copies_before = copies_of(root)
     assert len(bases_of(root)) == 1
     cut(5)
     start_rewritten(root, "flights", SAME, max_parallelism=128)
     assert_state(root, "flights", expected, 128)
-    assert copies_of(root).items() >= left.items()
+    assert copies_of(root).items() >= copies_before.items()
     assert len(bases_of(root)) == (2 if died is CrashPoint.S2_BEFORE_CLOSING else 1)
 
 
@@ -97,34 +97,34 @@ def test_a_base_under_the_name_that_it_had_is_read_and_left_alone(
     root: str, cut: partial[None], monkeypatch: pytest.MonkeyPatch, groups: int | None
 ) -> None:
     expected = job_of(root).models[1, 4]
-    taken = trigger_savepoint(root, "flights", kind="canonical").savepoint_id
+    savepoint_id = trigger_savepoint(root, "flights", kind="canonical").savepoint_id
     with monkeypatch.context() as patch:
         patch.setattr(
             "state_engine.savepoint.adoption.restored_base_path", lambda folder, g, _: f"{folder}/base-g{g}.json"
         )
-        start_rewritten(root, "flights", taken, max_parallelism=groups)
+        start_rewritten(root, "flights", savepoint_id, max_parallelism=groups)
     old, before = base_of(root), copies_of(root)
     assert old.path.endswith(("base-g0.json", "base-g1.json"))
     assert_state(root, "flights", expected, groups or 13)
     start_rewritten(root, "flights", "epoch:1/3")
     cut(5)
-    start_rewritten(root, "flights", taken, max_parallelism=groups)
+    start_rewritten(root, "flights", savepoint_id, max_parallelism=groups)
     assert_state(root, "flights", expected, groups or 13)
     assert base_of(root).path != old.path
     assert copies_of(root).items() >= before.items()
 
 
 def test_a_copy_that_was_cut_off_since_is_no_copy(root: str) -> None:
-    """Told before sinks go back and the generation is closed, and not when the first task reads the file."""
+    """The error comes before sinks go back and the generation is closed, not when the first task reads the file."""
     job_of(root)
-    taken = trigger_savepoint(root, "flights", kind="canonical").savepoint_id
-    start_rewritten(root, "flights", taken)
+    savepoint_id = trigger_savepoint(root, "flights", kind="canonical").savepoint_id
+    start_rewritten(root, "flights", savepoint_id)
     start_rewritten(root, "flights", "epoch:1/3")
     head = open_job(root, "flights").newest()
     copied = next(Path(path) for path in sorted(copies_of(root)) if path.endswith(".parquet"))
     copied.write_bytes(copied.read_bytes()[:-1])
     with pytest.raises(DamagedFileError, match=copied.name):
-        start_rewritten(root, "flights", taken)
+        start_rewritten(root, "flights", savepoint_id)
     assert open_job(root, "flights").newest() == head
 
 

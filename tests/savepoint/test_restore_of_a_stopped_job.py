@@ -1,4 +1,4 @@
-"""A whole job goes back, or begins, without its code; and what a dry run says of it."""
+"""A whole job is restored, or begun from a savepoint, without its code; and what a dry run reports."""
 
 import shutil
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def restore_of(root: str, job: str, source: str, **options: Any) -> JobRestore:
 
 
 def code(schemas: Sequence[StateSchema], groups: int = 13, parallelism: int = 2, all_known: bool = False) -> Any:
-    """What a job with these states declares."""
+    """Returns what a job with these states declares."""
     uids = dict.fromkeys(schema.uid for schema in schemas)
     shapes = tuple(
         OperatorShape(
@@ -95,7 +95,7 @@ def test_a_job_that_never_ran_begins_with_it(root: str, tmp_path: Path) -> None:
     start_rewritten(new, "copy", None, groups=128, schemas=under({"aircraft": "plane"}))
 
 
-def test_a_dry_run_tells_every_state_and_writes_nothing(root: str) -> None:
+def test_a_dry_run_lists_every_state_and_writes_nothing(root: str) -> None:
     job = job_of(root)
     before = files_below(root)
     plan = restore_of(
@@ -118,7 +118,7 @@ def test_a_dry_run_tells_every_state_and_writes_nothing(root: str) -> None:
     assert "code was not checked" in said
 
 
-def test_a_dry_run_tells_everything_that_speaks_against_it(root: str) -> None:
+def test_a_dry_run_lists_every_reason_to_refuse(root: str) -> None:
     job_of(root)
     before = files_below(root)
     wrong = tuple(s if s.name != "count" else changed(s) for s in SCHEMAS if s.uid == "aircraft")
@@ -193,15 +193,15 @@ def test_what_the_code_does_not_read_is_no_state_that_is_restored(root: str, sou
     assert restore_of(root, "flights", source, **options).run().unread == plan.unread
 
 
-def test_fields_that_the_code_does_not_read_are_told_with_rows_and_bytes(root: str) -> None:
+def test_fields_that_the_code_does_not_read_are_reported_with_rows_and_bytes(root: str) -> None:
     job_of(root)
     [legs] = [schema for schema in SCHEMAS if schema.name == "legs"]
     assert legs.value == "struct<origin:string,minutes:int>"
     shorter = [replace(s, value="struct<origin:string>", schema_id="x") if s is legs else s for s in SCHEMAS]
-    found = fitness(root, "flights", "latest", code(shorter, all_known=True))
-    assert found is not None
-    assert found.refusals == ()
-    [unread] = found.unread
+    report_of_code = fitness(root, "flights", "latest", code(shorter, all_known=True))
+    assert report_of_code is not None
+    assert report_of_code.refusals == ()
+    [unread] = report_of_code.unread
     assert (unread.uid, unread.state, unread.fields, unread.before) == ("aircraft", "legs", ("minutes",), False)
     assert unread.rows > 0
     assert unread.bytes > 0
@@ -245,12 +245,12 @@ def test_state_that_needs_no_copy_is_read_before_anything_is_written(
     assert files_below(root) == before
     file.unlink(missing_ok=True)
     file.write_bytes(good)
-    told: list[float] = []
+    shares: list[float] = []
     with pytest.raises(RestoreCancelledError):
         restore_of(root, "flights", taken.savepoint_id, cancelled=lambda: True).run()
-    report = restore_of(root, "flights", taken.savepoint_id, progress=lambda _, share: told.append(share)).run()
+    report = restore_of(root, "flights", taken.savepoint_id, progress=lambda _, share: shares.append(share)).run()
     assert report.sealed is not None
-    assert (told[0] > 0, told == sorted(told), told[-1]) == (True, True, 1.0)
+    assert (shares[0] > 0, shares == sorted(shares), shares[-1]) == (True, True, 1.0)
 
 
 def test_who_must_not_wait_restores_unread_files(root: str) -> None:
@@ -282,9 +282,9 @@ def test_raw_state_is_refused_at_once(root: str) -> None:
         restore_of(root, "raw", "latest", max_parallelism=128)
 
 
-def test_progress_is_told(root: str) -> None:
+def test_progress_is_reported(root: str) -> None:
     job_of(root)
-    told: list[float] = []
-    report: WholeRestore = restore_of(root, "flights", "latest", progress=lambda _, share: told.append(share)).plan()
+    shares: list[float] = []
+    report: WholeRestore = restore_of(root, "flights", "latest", progress=lambda _, share: shares.append(share)).plan()
     assert report.ok
-    assert told[-1] == pytest.approx(1.0)
+    assert shares[-1] == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Restores that copy for longer than a lease lasts, and beside retention whose clock is ahead."""
+"""Restores that copy for longer than a lease lasts, and beside retention with a clock that is ahead."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ def job(tmp_path: Path) -> JobBuilder:
 
 
 class Retaining:
-    """Retention that runs while a restore works: as its progress, at the second step."""
+    """The progress of a restore; runs retention at each step."""
 
     def __init__(self, job: JobBuilder, act: Callable[[], None]) -> None:
         self.job, self.act = job, act

@@ -1,4 +1,4 @@
-"""Retention of what savepoints are made of: canonical ones of policies, unfinished ones, copies; and who is asked."""
+"""Retention of savepoint files: canonical ones of policies, unfinished ones, copies; and files in use by readers."""
 
 import random
 from pathlib import Path
@@ -56,7 +56,7 @@ def ids_of(job: JobBuilder) -> set[str]:
 
 
 def first_is_there(job: JobBuilder) -> bool:
-    """Whether the state of epoch 1 can be read; its manifest stays, as that of the first epoch of every job."""
+    """Whether the state of epoch 1 can be read; its manifest stays, as the first manifest of every job does."""
     return all(job.storage.exists(path) for path in changes_of(job.log.read(1, 1).manifest))
 
 
@@ -86,7 +86,7 @@ def test_a_policy_disposes_of_the_canonical_savepoints_that_a_policy_made(
     assert dry.plan.bytes == dry.plan.disposals[0].bytes + sum(removal.bytes for removal in dry.plan.removals)
     assert dry.plan.disposals[0].bytes > 0
     apply_retention(dry.plan, clock=clock)
-    assert ids_of(job) == set(made), "the library's lower half leaves them alone"
+    assert ids_of(job) == set(made), "the lower layer of the library leaves them alone"
     done = retain(job.root, job.job, policy, clock=clock)
     assert done.disposed == (made[0],)
     assert ids_of(job) == set(made[1:])
@@ -115,11 +115,11 @@ def test_native_and_canonical_ones_are_counted_together(job: JobBuilder) -> None
 
 
 def unfinished(job: JobBuilder, clock: ManualClock) -> str:
-    """What a process leaves that dies while it writes a canonical savepoint of epoch 1."""
+    """Leaves the files of a process that died while it wrote a canonical savepoint of epoch 1."""
     storage = open_storage(job.root, job.job)
     log, head = ManifestLog(storage, job.job), job.log.read(1, 1)
-    behind = behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
-    draft = replace(draft_pin(storage, head, behind), created_at=clock.now_ms(), folds=True)
+    chain_after = behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
+    draft = replace(draft_pin(storage, head, chain_after), created_at=clock.now_ms(), folds=True)
     name = write_pin(job.root, storage, CountingIds(), draft, head).savepoint_id
     storage.put_if_absent(f"{savepoint_folder(name)}/aircraft/count/part-x.parquet", b"half")
     return name
@@ -147,7 +147,7 @@ def test_of_one_that_was_written_only_the_pin_goes(job: JobBuilder) -> None:
     taken = trigger_savepoint(job.root, job.job, kind="canonical", epoch=1, clock=clock)
     name = unfinished(job, clock)
     data = job.storage.get(pin_path(name))
-    job.storage.put_if_absent(pin_path(taken.savepoint_id), data)  # as a crash behind `_metadata` leaves it
+    job.storage.put_if_absent(pin_path(taken.savepoint_id), data)  # as a crash after `_metadata` leaves it
     before = files(job, savepoint_folder(taken.savepoint_id))
     clock.advance(DAY_MS)
     retain(job.root, job.job, AT_ONCE, clock=clock)
@@ -165,7 +165,7 @@ def test_a_pin_of_a_person_never_ages(job: JobBuilder) -> None:
 
 
 def adopted_and_checkpointed(job: JobBuilder, head: StoredManifest, number: int) -> StoredManifest:
-    """An epoch adopts the newest base, as a driver does; a checkpoint falls on the next one."""
+    """Seals an epoch that adopts the newest base, as a driver does, and one that carries a checkpoint."""
     row = open_job(job.root, job.job).newest_checkpoint()
     assert row is not None
     manifest = head.manifest
@@ -183,7 +183,7 @@ def test_a_copy_goes_when_no_epoch_that_stays_began_with_it(job: JobBuilder) -> 
     copies = files(job, RESTORED)
     assert copies
     retain(job.root, job.job, AT_ONCE)
-    assert files(job, RESTORED) == copies, "the job stands on it"
+    assert files(job, RESTORED) == copies, "the job depends on them"
     head = checkpoint(job.root, job.job, head, 3)
     head = checkpoint(job.root, job.job, head, 4)
     retain(job.root, job.job, RetentionPolicy(checkpoints=Keep(last=2), grace_ms=0))
@@ -195,13 +195,13 @@ def test_a_copy_goes_when_no_epoch_that_stays_began_with_it(job: JobBuilder) -> 
     assert {removal.reason for removal in gone} == {"no epoch that stays began with this copy of a savepoint"}
     assert files(job, RESTORED) == []
     assert state_of(job.root, job.job) == model(job, 3)
-    assert state_of(job.root, job.job, taken.savepoint_id) == model(job, 3), "the savepoint itself is another matter"
+    assert state_of(job.root, job.job, taken.savepoint_id) == model(job, 3), "the savepoint itself stays"
     again = start(job.root, job.job, taken.savepoint_id).stored
     assert again.manifest.generation == head.manifest.generation + 1
     assert state_of(job.root, job.job) == model(job, 3)
 
 
-def test_a_savepoint_keeps_the_copy_that_its_epoch_stands_on(job: JobBuilder) -> None:
+def test_a_savepoint_keeps_the_copy_that_its_epoch_is_based_on(job: JobBuilder) -> None:
     taken = trigger_savepoint(job.root, job.job, kind="canonical", epoch=3)
     head = start(job.root, job.job, taken.savepoint_id).stored
     pin = trigger_savepoint(job.root, job.job)
@@ -235,10 +235,10 @@ def test_a_copy_that_is_being_made_stays(job: JobBuilder) -> None:
     assert files(job, RESTORED) == copies
 
 
-# Who is asked -------------------------------------------------------------------------------------------------------
+# Readers ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_savepoint_that_somebody_reads_is_not_disposed_of(job: JobBuilder) -> None:
+def test_a_savepoint_that_is_being_read_is_not_disposed_of(job: JobBuilder) -> None:
     clock = ManualClock()
     mine = trigger_savepoint(job.root, job.job, epoch=3, clock=clock)
     policys = trigger_savepoint(job.root, job.job, epoch=3, trigger="policy:x", clock=clock)

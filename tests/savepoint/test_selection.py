@@ -1,4 +1,4 @@
-"""Which key groups a restore of some of them means."""
+"""Which key groups a selection for a restore means."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def test_ranges_may_overlap_and_come_in_any_order(
 def test_joined_ranges_hold_the_same_key_groups_once() -> None:
     every = [KeyGroupRange(first, last) for first in range(5) for last in range(first, 5)]
     for some in itertools.permutations(every, 3):
-        found = joined(some)
-        groups = [group for first, last in found for group in range(first, last + 1)]
+        ranges = joined(some)
+        groups = [group for first, last in ranges for group in range(first, last + 1)]
         assert groups == sorted({group for first, last in some for group in range(first, last + 1)})
-        assert all(before.last + 1 < behind.first for before, behind in itertools.pairwise(found))
+        assert all(before.last + 1 < behind.first for before, behind in itertools.pairwise(ranges))

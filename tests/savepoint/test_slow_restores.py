@@ -1,4 +1,4 @@
-"""A restore that is given up ends soon, however much is left to do, and leaves nothing."""
+"""A restore that is cancelled ends soon, however much is left to do, and leaves no files."""
 
 import threading
 import time
@@ -21,11 +21,11 @@ from state_engine.testing.manual import ManualClock
 SECONDS_PER_FILE = 1.0
 SOON_S = 5.0
 AFTER = 2
-"""So many files of state are touched before somebody gives it up."""
+"""The number of state files that are touched before the restore is cancelled."""
 
 
 class SlowDisk:
-    """Every file of state takes its time; and somebody gives up."""
+    """A disk that is slow for each state file; cancels the restore after `AFTER` of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.touched, self.given_up_at = 0, 0.0
@@ -83,7 +83,7 @@ def test_a_restore_that_is_given_up_ends_soon_and_leaves_nothing(
         with pytest.raises(RestoreCancelledError):
             restore(cancelled=disk.cancelled)
         ended = time.monotonic()
-    assert disk.given_up_at, "it was not over before"
+    assert disk.given_up_at, "the restore was not over before"
     assert ended - disk.given_up_at < SOON_S
     assert files_below(job.root) == before, "no copy, no lease, no claim"
     assert newest(job.log) == head

@@ -1,4 +1,4 @@
-"""An operator that was dropped is back: its old state is resumed, or discarded."""
+"""An operator that was dropped comes back: its old state is resumed, or discarded."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ WITHOUT = tuple(schema for schema in SCHEMAS if schema.uid != "carrier")
 
 
 def head_of(job: JobBuilder) -> Manifest:
-    found = open_job(job.root, job.job).newest()
-    assert found is not None
-    return found.manifest
+    newest_epoch = open_job(job.root, job.job).newest()
+    assert newest_epoch is not None
+    return newest_epoch.manifest
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobBuilder:
-    """A release without `carrier` ran, which had state."""
+    """Ran a release without `carrier` after one in which `carrier` had state."""
     job = job_of(str(tmp_path))
     start_rewritten(job.root, job.job, None, schemas=WITHOUT, allow_non_restored_state=True)
     assert head_of(job).operators["carrier"].left_at == 5

@@ -1,4 +1,4 @@
-"""What is wrong with a savepoint is said of every file by its name; what is removed is gone from sight first."""
+"""Validation names each damaged file of a savepoint; a disposed savepoint disappears from lists first."""
 
 import random
 import shutil
@@ -101,7 +101,7 @@ def test_damage_of_each_file_is_named(job: JobBuilder, kind: str, damage: str) -
 
 
 def test_bytes_within_a_manifest_are_checked_too(job: JobBuilder) -> None:
-    """The manifest is as it was sealed; its writer gave it the wrong bytes."""
+    """The manifest is unchanged since its seal; its writer had put wrong bytes into it."""
     job.inlines = lambda epoch, subtask: True
     manifest = job.epoch(random_changes(random.Random(5), 30)).manifest
     path, data = next(iter(manifest.inlined.items()))
@@ -120,8 +120,8 @@ def test_all_that_is_wrong_is_said_at_once(job: JobBuilder) -> None:
     files = [file.path for table in savepoint.tables for file in table.files]
     for path in files:
         (folder_of(job, savepoint) / path).unlink()
-    found = validate_savepoint(job.root, job.job, savepoint.savepoint_id).findings
-    assert [finding.path for finding in found] == files
+    findings = validate_savepoint(job.root, job.job, savepoint.savepoint_id).findings
+    assert [finding.path for finding in findings] == files
 
 
 def test_damaged_metadata_are_named(job: JobBuilder) -> None:
@@ -139,7 +139,7 @@ def test_damaged_metadata_are_named(job: JobBuilder) -> None:
 
 
 def rewrite(job: JobBuilder, savepoint: CanonicalSavepoint, change: Callable[[pa.Table], pa.Table]) -> str:
-    """Replaces a file of the first state by other rows, and the metadata so that length and checksum are right."""
+    """Replaces a file of the first state by other rows, and adapts length and checksum in the metadata."""
     folder = folder_of(job, savepoint)
     table = savepoint.tables[0]
     [file] = table.files
@@ -196,14 +196,14 @@ def test_key_groups_that_are_missing(job: JobBuilder) -> None:
         return replace(s, tables=(replace(first, ranges=((0, 5, 3), (7, 11, 4))), *s.tables[1:]))
 
     rewrite_metadata(folder, shorten)
-    found = validate_savepoint(job.root, job.job, savepoint.savepoint_id).findings
-    text = "; ".join(map(str, found))
+    findings = validate_savepoint(job.root, job.job, savepoint.savepoint_id).findings
+    text = "; ".join(map(str, findings))
     assert "key groups 6 to 6 are in no range" in text
     assert "key groups end at 11, expected 12" in text
-    assert {finding.path for finding in found} == {"aircraft/count"}
+    assert {finding.path for finding in findings} == {"aircraft/count"}
 
 
-def test_a_table_that_somebody_wrote_to(job: JobBuilder) -> None:
+def test_a_table_that_another_writer_changed(job: JobBuilder) -> None:
     savepoint = trigger_savepoint(job.root, job.job, kind="canonical")
     log = folder_of(job, savepoint) / "aircraft/legs/_delta_log"
     log.joinpath("00000000000000000001.json").unlink()
@@ -252,8 +252,8 @@ def test_a_disposed_savepoint_is_gone_and_the_job_is_not(job: JobBuilder, tmp_pa
     assert dispose_savepoint(job.root, job.job, savepoint.savepoint_id)
     assert not dispose_savepoint(job.root, job.job, savepoint.savepoint_id), "a second time does nothing"
     assert list_savepoints(job.root, job.job) == [other]
-    left = {path for path in Path(job.root).rglob("*") if "_checkpoints" not in path.parts}
-    assert {path for path in left - before if path.is_file()} == set()
+    remaining = {path for path in Path(job.root).rglob("*") if "_checkpoints" not in path.parts}
+    assert {path for path in remaining - before if path.is_file()} == set()
     assert [path for path in tmp_path.joinpath("backup").rglob("*") if path.is_file()] == []
     assert state_of(job.root, job.job) == model(job, 4)
     assert validate_savepoint(job.root, job.job, other.savepoint_id).ok
@@ -267,8 +267,8 @@ def test_one_that_was_moved_is_left_where_it_is(job: JobBuilder, tmp_path: Path)
     assert validate_savepoint(job.root, job.job, str(tmp_path / "moved")).ok
 
 
-@pytest.mark.parametrize("found", ["another root's", "another savepoint's", "something else", "nothing"])
-def test_a_note_that_is_anothers_is_left_where_it_is(job: JobBuilder, tmp_path: Path, found: str) -> None:
+@pytest.mark.parametrize("content_of_note", ["another root's", "another savepoint's", "something else", "nothing"])
+def test_a_note_that_is_anothers_is_left_where_it_is(job: JobBuilder, tmp_path: Path, content_of_note: str) -> None:
     pin = trigger_savepoint(job.root, job.job, directory=str(tmp_path / "backup"))
     assert pin.directory is not None
     note = Path(pin.directory, METADATA)
@@ -280,7 +280,7 @@ def test_a_note_that_is_anothers_is_left_where_it_is(job: JobBuilder, tmp_path: 
         "something else": b"{}",
         "nothing": None,
     }
-    content = contents[found]
+    content = contents[content_of_note]
     note.unlink()
     if content is not None:
         note.write_bytes(content)
@@ -317,10 +317,10 @@ def test_a_restore_that_died_does_not_keep_it_for_ever(job: JobBuilder) -> None:
     assert list_savepoints(job.root, job.job) == []
 
 
-def test_a_native_one_that_a_fork_stands_on_is_not_disposed_of(job: JobBuilder) -> None:
+def test_a_native_one_that_a_fork_depends_on_is_not_disposed_of(job: JobBuilder) -> None:
     pin = trigger_savepoint(job.root, job.job)
     start(job.root, "fork", f"flights/{pin.savepoint_id}")
-    with pytest.raises(SavepointError, match="'fork' stands on its files"):
+    with pytest.raises(SavepointError, match="'fork' needs its files"):
         dispose_savepoint(job.root, job.job, pin.savepoint_id, force=True)
     assert list_savepoints(job.root, job.job) == [pin]
 
@@ -329,7 +329,7 @@ def test_a_fork_is_seen_in_a_root_in_memory_too(tmp_path: Path) -> None:
     job = running_job(f"memory://{tmp_path}")
     pin = trigger_savepoint(job.root, job.job)
     start(job.root, "fork", f"flights/{pin.savepoint_id}")
-    with pytest.raises(SavepointError, match="'fork' stands on its files"):
+    with pytest.raises(SavepointError, match="'fork' needs its files"):
         dispose_savepoint(job.root, job.job, pin.savepoint_id)
 
 
@@ -354,10 +354,10 @@ def test_a_damaged_savepoint_hides_no_other(
     name = trigger_savepoint(job.root, job.job, kind=kind, directory=directory).savepoint_id
     path = path_of(name)
     write(Path(job.root, job.job, path), b"{}")
-    found = read_catalogue(job.root, job.job)
-    assert found.savepoints == list_savepoints(job.root, job.job) == [sound]
-    assert [(one.savepoint_id, one.path) for one in found.damaged] == [(name, path)]
-    assert path in found.damaged[0].problem
+    findings = read_catalogue(job.root, job.job)
+    assert findings.savepoints == list_savepoints(job.root, job.job) == [sound]
+    assert [(one.savepoint_id, one.path) for one in findings.damaged] == [(name, path)]
+    assert path in findings.damaged[0].problem
     report = validate_savepoint(job.root, job.job, name)
     assert [finding.path.endswith(path) for finding in report.findings] == [True]
     with pytest.raises(DamagedFileError, match=name):
@@ -366,7 +366,7 @@ def test_a_damaged_savepoint_hides_no_other(
         resolve_restore(job.root, job.job, "sp-none")
 
 
-def test_an_interrupted_disposal_is_gone_on_with(job: JobBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_disposal_is_continued(job: JobBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     savepoint = trigger_savepoint(job.root, job.job, kind="canonical")
     files = len(open_storage(job.root, job.job).list(savepoint_folder(savepoint.savepoint_id)))
     delete = LocalStorage.delete

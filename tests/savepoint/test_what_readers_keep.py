@@ -1,4 +1,4 @@
-"""Restores and readers keep the very files that they read: behind newer bases, and when the savepoint goes."""
+"""Restores and readers keep the very files that they read, even if newer bases come or the savepoint is removed."""
 
 import random
 from collections.abc import Callable
@@ -32,7 +32,7 @@ Model = dict[tuple[str, str], dict[Any, Any]]
 
 
 class Moving:
-    """A job at epoch 3, which is read from the base of epoch 1; later newer bases take that one's place."""
+    """A job at epoch 3, which is read from the base of epoch 1; later, newer bases replace that one."""
 
     def __init__(self, root: str) -> None:
         self.root, self.rng = root, random.Random(3)
@@ -56,12 +56,12 @@ class Moving:
         return self.job.models[1, epoch]
 
     def files(self) -> set[str]:
-        """What epoch 3 is read from as long as its own base is not visible."""
+        """Returns the files from which epoch 3 is read while its own base is not visible."""
         with history_kept(self.root, "flights", "epoch:1/3") as history:
             return {file.path for one in segments_of(self.root, "flights", history) for file in files_of(one)}
 
     def go_on(self) -> None:
-        """The checkpoint of epoch 3 becomes visible, so do newer ones, and retention keeps only the newest."""
+        """Makes the checkpoint of epoch 3 and newer ones visible; retention keeps only the newest."""
         if not self.removed:
             self._publish(self._third, 2)
             self.job.adopt(self._publish(self._epoch(3), 3))
@@ -80,7 +80,7 @@ def moving(tmp_path: Path) -> Moving:
 
 
 def during_the_plan(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> None:
-    """Does something when a restore of key groups is about to read."""
+    """Runs a function when a restore of key groups is about to read."""
     plan, done = GroupRestorer.plan, list[int]()
 
     def planned(self: GroupRestorer, head: StoredManifest) -> Any:
@@ -110,7 +110,7 @@ def test_a_restore_of_key_groups_reads_what_it_found(
     assert not files & set(moving.removed)
     assert moving.job.storage.list(LEASES) == []
     moving.retain()
-    assert files & set(moving.removed), "nobody else needs them"
+    assert files & set(moving.removed), "nothing else needs them"
 
 
 def test_a_savepoint_whose_key_groups_are_restored_is_in_use(moving: Moving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,16 +147,16 @@ def test_sql_has_the_files_that_it_found(moving: Moving, monkeypatch: pytest.Mon
 
     create = query._create_view
     monkeypatch.setattr(query, "_create_view", lambda *given: (moving.go_on(), create(*given)))
-    found = run_sql(moving.root, "flights", 'select value from aircraft."count"', at="epoch:1/3", live=live)
+    result = run_sql(moving.root, "flights", 'select value from aircraft."count"', at="epoch:1/3", live=live)
     wanted = moving.model(3 if live else 1)["aircraft", "count"]
-    assert sorted(found["value"].to_pylist(), key=str) == sorted(wanted.values(), key=str)
+    assert sorted(result["value"].to_pylist(), key=str) == sorted(wanted.values(), key=str)
     assert moving.removed
     assert moving.job.storage.list(LEASES) == []
 
 
 def test_a_diff_has_the_files_of_both_sides(moving: Moving) -> None:
-    found = diff_states(moving.root, "flights", "epoch:1/2", "epoch:1/3", on_progress=lambda *_: moving.go_on())
-    by_name = {(one.uid, one.state): one for one in found}
+    result = diff_states(moving.root, "flights", "epoch:1/2", "epoch:1/3", on_progress=lambda *_: moving.go_on())
+    by_name = {(one.uid, one.state): one for one in result}
     before, after = moving.model(2)["aircraft", "count"], moving.model(3)["aircraft", "count"]
     assert by_name["aircraft", "count"].added == len(after.keys() - before.keys())
     assert by_name["aircraft", "count"].removed == len(before.keys() - after.keys())
@@ -179,5 +179,5 @@ def test_who_may_not_write_reads_all_the_same(moving: Moving, monkeypatch: pytes
         raise NotWritableError(f"{path} was not written.")
 
     monkeypatch.setattr(LocalStorage, "put_if_absent", refuse)
-    found = run_sql(moving.root, "flights", 'select value from aircraft."count"', at="epoch:1/3", live=True)
-    assert found.num_rows == len(moving.model(3)["aircraft", "count"])
+    result = run_sql(moving.root, "flights", 'select value from aircraft."count"', at="epoch:1/3", live=True)
+    assert result.num_rows == len(moving.model(3)["aircraft", "count"])

@@ -1,4 +1,4 @@
-"""Whoever folds the ranges of a canonical savepoint, and in whatever order: the tables are the same."""
+"""A canonical savepoint has the same tables whichever process folds its ranges, and in whatever order."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ from state_engine.testing.manual import CountingIds, ManualClock
 
 
 class Elsewhere:
-    """Folds as another process would: it is told the order and the plan as bytes, ranges come in any order, twice."""
+    """Folds as another process would: gets the order and the plan as bytes, and the ranges in any order, twice."""
 
     def write(self, fold: Fold, plan: StatePlan) -> Sequence[WrittenRange]:
         order = msgspec.json.decode(msgspec.json.encode(fold.order), type=WriteOrder)
@@ -112,7 +112,7 @@ def test_ranges_are_folded_while_the_disk_takes_others(tmp_path: Path, monkeypat
     def putting(fold: Fold, encoded: EncodedRange) -> WrittenRange:
         if encoded.part.written.file.first == 0 and len(plan_ranges) > 2:
             for _ in range(3):  # two that are folded at a time, and one more
-                assert folded.acquire(timeout=30), "the disk was waited for"
+                assert folded.acquire(timeout=30), "folding waited for the disk"
         return put(fold, encoded)
 
     plan_ranges: tuple[tuple[int, int], ...] = ()

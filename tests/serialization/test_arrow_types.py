@@ -1,4 +1,4 @@
-"""What Spark may send, and what it may not."""
+"""Which Arrow types Spark may send, and which it may not."""
 
 import datetime
 

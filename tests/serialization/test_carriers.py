@@ -1,4 +1,4 @@
-"""Structs come back as what their type says: rows, tuples or dataclasses."""
+"""Structs are read as their type defines: as rows, tuples or dataclasses."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Codecs: classes of one's own as typed, versioned columns."""
+"""Codecs: an author's classes as typed, versioned columns."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -42,7 +42,7 @@ class PolygonCodec(TypeCodec[Polygon]):
 
     def decode(self, stored: Any, version: int) -> Polygon:
         corners = [(corner.x, corner.y) for corner in stored]
-        return Polygon(*(corners if version else reversed(corners)))  # version 0 wrote them the other way round
+        return Polygon(*(corners if version else reversed(corners)))  # version 0 wrote them in reverse order
 
 
 class FirstPolygonCodec(PolygonCodec):
@@ -92,7 +92,7 @@ def test_a_newer_version_is_refused_by_the_older_codec() -> None:
         reader(type_information(FirstPolygonCodec()))(stored)
 
 
-def test_a_registered_class_may_stand_anywhere() -> None:
+def test_a_registered_class_may_be_anywhere() -> None:
     @dataclass
     class Share:
         name: str
@@ -134,7 +134,7 @@ class Shapes(KeyedProcessFunction):
         before = self.last.value()
         shape = Polygon(*(before.corners if before else ()), (value.x, value.y))
         self.last.update(shape)
-        shape.corners.append((99, 99))  # changes nothing that is kept
+        shape.corners.append((99, 99))  # does not change the stored value
         self.all.add(self.last.value())
         self.parts.put("part", (self.parts.get("part") or Fraction(0)) + Fraction(1, value.y))
         return [(value.k, len(self.last.value().corners), str(self.parts.get("part")), len(list(self.all)))]

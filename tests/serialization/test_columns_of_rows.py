@@ -1,4 +1,4 @@
-"""Rows become columns, narrow and wide: each value in its own, and what does not fit named by row and field."""
+"""Rows become columns, narrow and wide: each value gets into its column; errors name the row and field."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_no_rows_are_as_many_empty_columns(width):
 def test_a_row_of_another_width_is_named(width, by):
     rows = rows_of(width)
     rows[7] = rows_of(width + by)[7]
-    rows[8] = rows_of(width - by)[8]  # together they have as many values as two rows should
+    rows[8] = rows_of(width - by)[8]  # together they have the number of values of two correct rows
     with pytest.raises(ValueTypeError, match=f"{width + by} fields for {width}") as raised:
         written(rows, struct_of(width))
     assert raised.value.index == 7

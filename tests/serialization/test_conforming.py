@@ -1,4 +1,4 @@
-"""What is put into a state becomes what a load would give, and shares nothing that can change."""
+"""A value that is put into a state becomes as a load would return it, and shares no mutable part."""
 
 import datetime
 from dataclasses import dataclass
@@ -34,19 +34,19 @@ def test_what_a_load_gives_conforms_already(column: tuple[TypeInformation, list[
 
 
 def conformed(type_info: Any, value: Any) -> Any:
-    """Returns the value as it goes into a state, after checking that a load gives the same."""
-    found = conformer(type_information(type_info))(value)
+    """Returns the value as it is stored in a state, after a check that a load returns the same."""
+    result = conformer(type_information(type_info))(value)
     kind = type_information(type_info)
-    assert reader(kind)(writer(kind)([value])) == [found]
-    return found
+    assert reader(kind)(writer(kind)([value])) == [result]
+    return result
 
 
 def test_an_instant_of_another_zone_is_the_same_instant_in_utc() -> None:
     zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
     given = datetime.datetime(2024, 2, 29, 3, 15, tzinfo=zone)
-    found = conformed("timestamp", given)
-    assert (found, found.tzinfo) == (given, datetime.UTC)
-    assert found.replace(tzinfo=None) == datetime.datetime(2024, 2, 28, 21, 45)
+    stored = conformed("timestamp", given)
+    assert (stored, stored.tzinfo) == (given, datetime.UTC)
+    assert stored.replace(tzinfo=None) == datetime.datetime(2024, 2, 28, 21, 45)
 
 
 def test_rows_become_rows() -> None:
@@ -55,8 +55,8 @@ def test_rows_become_rows() -> None:
 
 
 def test_tuples_become_tuples() -> None:
-    found = conformed(Types.TUPLE([Types.INT(), Types.LIST(Types.INT())]), Row(1, (2,)))
-    assert (type(found), found) == (tuple, (1, [2]))
+    stored = conformed(Types.TUPLE([Types.INT(), Types.LIST(Types.INT())]), Row(1, (2,)))
+    assert (type(stored), stored) == (tuple, (1, [2]))
 
 
 def test_dataclasses_become_dataclasses() -> None:
@@ -64,13 +64,13 @@ def test_dataclasses_become_dataclasses() -> None:
 
 
 def test_nested_values_conform_all_the_way_down() -> None:
-    found = conformed("map<string,array<struct<a:int>>>", {"k": ((1,), {"a": 2})})
-    assert found == {"k": [Row(a=1), Row(a=2)]}
+    stored = conformed("map<string,array<struct<a:int>>>", {"k": ((1,), {"a": 2})})
+    assert stored == {"k": [Row(a=1), Row(a=2)]}
 
 
 def test_arrays_become_lists() -> None:
-    found = conformed("array<bigint>", np.array([1, 2]))
-    assert (found, type(found[0])) == ([1, 2], int)
+    stored = conformed("array<bigint>", np.array([1, 2]))
+    assert (stored, type(stored[0])) == ([1, 2], int)
 
 
 def test_binary_becomes_bytes() -> None:
@@ -79,9 +79,9 @@ def test_binary_becomes_bytes() -> None:
 
 def test_values_that_can_change_are_not_shared() -> None:
     value: dict[str, list[int]] = {"a": [1]}
-    found = conformed("map<string,array<int>>", value)
+    stored = conformed("map<string,array<int>>", value)
     value["a"].append(2)
-    assert found == {"a": [1]}
+    assert stored == {"a": [1]}
 
 
 def test_values_of_another_type_are_left_for_the_writer_to_refuse() -> None:

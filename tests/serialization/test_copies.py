@@ -1,4 +1,4 @@
-"""A copy is of the same class and equal, and what becomes of the original does not change it."""
+"""A copy has the same class and is equal, and later changes of the original do not change it."""
 
 import datetime
 import decimal
@@ -55,7 +55,7 @@ def make_changeable() -> list[Any]:
 
 
 def spoil(value: Any) -> None:
-    """Changes all that can be changed of a value."""
+    """Changes every mutable part of a value."""
     if isinstance(value, (bytearray, set, deque)):
         value.clear()
     elif isinstance(value, dict):
@@ -106,7 +106,7 @@ def test_a_view_of_bytes_becomes_bytes() -> None:
 
 
 def taken(columns: str, rows: list[Any], **options: Any) -> list[Any]:
-    """Returns the rows as an operator with these columns has them when their author has spoiled them."""
+    """Returns the rows as an operator with these columns has them after their author has changed them."""
     found: list[Any] = []
     RowCopies(parse_columns_ddl(columns), **options).into(found)(rows)
     for row in rows:
@@ -133,9 +133,9 @@ def test_lists_of_atoms_are_copied() -> None:
 
 def test_beside_side_outputs_a_pair_with_a_tag_is_copied_and_a_row_is_not() -> None:
     row, side = (1, "a"), {"side": parse_columns_ddl("n bigint")}
-    found = taken("a bigint, b string", [row, (TAG, [1]), [2, "b"]], side_outputs=side)
-    assert found == [(1, "a"), (TAG, [1]), [2, "b"]]
-    assert found[0] is row
+    rows = taken("a bigint, b string", [row, (TAG, [1]), [2, "b"]], side_outputs=side)
+    assert rows == [(1, "a"), (TAG, [1]), [2, "b"]]
+    assert rows[0] is row
     assert not RowCopies(parse_columns_ddl("a bigint"), side).takes_tuples
 
 

@@ -1,4 +1,4 @@
-"""Which keys are one, by their type, without a state backend."""
+"""Which keys are equal, by their type, without a state backend."""
 
 import math
 from decimal import Decimal
@@ -35,8 +35,8 @@ def test_what_is_read_is_found_in_a_dict() -> None:
         type_info = parse_ddl(ddl)
         conform = key_conformer(type_info)
         [read] = key_reader(type_info)(pa.array([one], to_arrow(type_info)))
-        asked = row_class(("x",))(float("nan")) if isinstance(read, InputRow) else float("nan")
-        assert conform(asked) in {read}
+        key = row_class(("x",))(float("nan")) if isinstance(read, InputRow) else float("nan")
+        assert conform(key) in {read}
     [read] = reader(parse_ddl("map<double,int>"))(pa.array([[(math.nan, 1)]], pa.map_(pa.float64(), pa.int32())))
     assert read[math.nan] == 1
 

@@ -1,4 +1,4 @@
-"""Which types may become which, and what becomes of the values."""
+"""Which types may change into which other types, and how values are converted."""
 
 import datetime
 import decimal
@@ -18,7 +18,7 @@ DAY = datetime.date(2024, 2, 29)
 
 
 def converted(old: str, new: str, values: list[Any], **said: Any) -> list[Any]:
-    """Values as plain Python, rows as dicts; through an array with an offset, as a slice of a file has one."""
+    """Returns values as plain Python, rows as dicts; converts an array with an offset, as a slice of a file has one."""
     before, after = parse_ddl(old), parse_ddl(new)
     array = writer(before)([values[0], *values])[1:]
     way = conversion(before, after, **said)
@@ -72,7 +72,7 @@ REFUSED = [
     ("array<bigint>", "array<int>", "element was bigint, is int"),
     ("map<int,int>", "map<bigint,int>", r"key was int, is bigint \(keys of a map stay"),
     ("struct<a:int>", "int", "struct<a:int>, is int"),
-    ("struct<a:int,b:string>", "struct<c:int,d:string>", "no field of the old one is left"),
+    ("struct<a:int,b:string>", "struct<c:int,d:string>", "no field of the old type is left"),
     ("struct<a:struct<b:bigint>,c:int>", "struct<a:struct<b:int>,c:int>", "a.b was bigint, is int"),
     ("struct<l:array<struct<m:map<string,string>>>>", "struct<l:array<struct<m:map<string,int>>>>",
      "l.element.m.value was string, is int"),
@@ -123,7 +123,7 @@ def test_an_alias_takes_no_field_that_is_still_there() -> None:
     assert converted(AB, both, ROWS, aliases={"n": ("a",)}) == [row and {**row, "n": None} for row in ROWS]
     once = converted(AB, "struct<m:int,n:int>", ROWS, aliases={"m": ("a",), "n": ("a",)})
     assert once == [row and {"m": row["a"], "n": None} for row in ROWS]
-    with pytest.raises(IncompatibleTypesError, match="n may be a and b, which are both there"):
+    with pytest.raises(IncompatibleTypesError, match="n may be a and b, which both exist"):
         conversion(parse_ddl("struct<a:int,b:int>"), parse_ddl("struct<n:int>"), {"n": ("a", "b")})
 
 
@@ -137,11 +137,11 @@ def test_fields_of_structs_in_lists_and_maps() -> None:
         None,
         {"lines": [{"price": 2}], "days": {"we": {"n": 2}}},
     ]
-    said = {
+    rules = {
         "aliases": {"lines.element.cost": ("price",)},
         "defaults": {"lines.element.tax": encode_default(parse_ddl("int"), 7)},
     }
-    assert converted(old, new, values, **said) == [
+    assert converted(old, new, values, **rules) == [
         {"lines": [{"cost": 1, "tax": 7}, None], "days": [("mo", {"n": 1}), ("tu", None)]},
         {"lines": None, "days": []},
         {"lines": [], "days": None},
@@ -151,7 +151,7 @@ def test_fields_of_structs_in_lists_and_maps() -> None:
 
 
 def test_null_lists_that_hide_elements() -> None:
-    """Arrow lets a null have a length; its elements must not come back."""
+    """In Arrow a null may have a length; its elements must not reappear."""
     hidden = pa.ListArray.from_arrays(
         pa.array([0, 2, 5, 6], pa.int32()), pa.array(range(6), pa.int32()), mask=pa.array([False, True, False])
     ).cast(to_arrow(parse_ddl("array<int>")))
@@ -179,8 +179,8 @@ def test_every_slice_of_a_column_has_its_own_elements(old: str, new: str, values
 
 
 def test_what_was_said_is_kept_only_if_it_was_used() -> None:
-    said = {"aliases": {"n": ("a",), "b": ("z",)}, "defaults": {"b": b"", "c": encode_default(Types.INT(), 1)}}
-    way = conversion(parse_ddl(AB), parse_ddl("struct<n:int,b:string,c:int>"), **said)
+    rules = {"aliases": {"n": ("a",), "b": ("z",)}, "defaults": {"b": b"", "c": encode_default(Types.INT(), 1)}}
+    way = conversion(parse_ddl(AB), parse_ddl("struct<n:int,b:string,c:int>"), **rules)
     assert (way.renamed, list(way.defaults)) == ({"n": "a"}, ["c"])
 
 

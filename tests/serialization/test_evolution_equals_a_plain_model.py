@@ -23,7 +23,7 @@ WIDER = {
 
 
 class Case(NamedTuple):
-    """A type, what became of it, what the code says about it, and the plain function that does the same."""
+    """A type, the changed type, the code's description of it, and the plain function that does the same."""
 
     old: TypeInformation
     new: TypeInformation

@@ -1,4 +1,4 @@
-"""Rows with names count by name where these are the columns' names; what could be read in two ways is refused."""
+"""Rows with names are read by name if these are the columns' names; ambiguous rows are refused."""
 
 from collections import namedtuple
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def test_rows_without_names_count_by_position(row: Any) -> None:
 @pytest.mark.parametrize("make", FORMS, ids=FORM_IDS)
 @pytest.mark.parametrize("fields", [{"b": "B", "c": "C"}, {"c": "C", "a": "A"}])
 def test_a_name_of_the_columns_at_another_position_is_refused(make: Make, fields: dict[str, str]) -> None:
-    with pytest.raises(ValueTypeError, match=f"called {', '.join(fields)}, and '[ab]' is another one here") as refused:
+    with pytest.raises(ValueTypeError, match=f"called {', '.join(fields)}, and '[ab]' is another field") as refused:
         columns_of_rows([("A", "B"), make(**fields)], STRUCT)
     assert refused.value.index == 1
 

@@ -1,4 +1,4 @@
-"""Nothing is cut, rounded or reinterpreted on the way to Arrow: what does not fit is refused, with index and path."""
+"""Conversion to Arrow never cuts, rounds or reinterprets: values that do not fit are refused, with index and path."""
 
 import datetime
 import decimal

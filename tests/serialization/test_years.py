@@ -1,4 +1,4 @@
-"""Dates and timestamps that Python has not are refused by name, wherever they are read; never are they numbers."""
+"""Dates and timestamps that Python does not support are refused by name wherever they are read, and never numbers."""
 
 import datetime
 import json
@@ -20,7 +20,7 @@ from state_engine.storage.statistics import delta_statistics
 FIRST = {"date": -719_162, "us": -62_135_596_800_000_000}
 LAST = {"date": 2_932_896, "us": 253_402_300_799_999_999}
 NEW_YORK = 253_402_318_799_000_000
-"""9999-12-31 23:59:59 in a session of New York, as Spark stores it."""
+"""9999-12-31 23:59:59 in a session with the time zone of New York, as Spark stores it."""
 
 
 def column(ddl: str, *ticks: int | None) -> Any:
@@ -37,9 +37,9 @@ BOUNDS = [("date", FIRST["date"], LAST["date"])] + [
 @pytest.mark.parametrize("chunked", [False, True])
 def test_the_first_and_the_last_one_are_read(ddl: str, first: int, last: int, chunked: bool) -> None:
     array = column(ddl, first, None, last)
-    found = reader(type_information(ddl))(pa.chunked_array([array]) if chunked else array)
-    assert found == array.to_pylist()
-    assert (found[0].year, found[2].year) == (1, 9999)
+    values = reader(type_information(ddl))(pa.chunked_array([array]) if chunked else array)
+    assert values == array.to_pylist()
+    assert (values[0].year, values[2].year) == (1, 9999)
 
 
 @pytest.mark.parametrize(("ddl", "first", "last"), BOUNDS)
@@ -90,12 +90,12 @@ def test_a_datetime_that_utc_has_not_is_refused_when_it_is_written() -> None:
 
 @pytest.mark.parametrize(("ddl", "tick"), [("date", 4_000_000), ("timestamp", NEW_YORK), ("timestamp_ntz", 1 << 58)])
 def test_statistics_leave_the_bound_out(ddl: str, tick: int) -> None:
-    found = json.loads(delta_statistics(pa.table({"at": column(ddl, 0, tick)})))
-    assert found["minValues"]["at"].startswith("1970-01-01")
-    assert found["maxValues"] == {}
+    statistics = json.loads(delta_statistics(pa.table({"at": column(ddl, 0, tick)})))
+    assert statistics["minValues"]["at"].startswith("1970-01-01")
+    assert statistics["maxValues"] == {}
 
 
-def test_records_are_hidden_behind_a_date_that_python_has_not() -> None:
+def test_records_with_a_date_that_python_has_not_are_hidden() -> None:
     batch = pa.record_batch([column("date", 4_000_000), pa.array(["secret"])], names=["at", "text"])
     with records_shown(False):
         assert "secret" not in without("a secret of 12921-08-31", batch)

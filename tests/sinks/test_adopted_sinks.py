@@ -1,4 +1,4 @@
-"""Sinks that a job takes over: with a restore half done, with epochs that are owed, with other sinks, in a fork."""
+"""Sinks that a job adopts: with an unfinished restore, with owed epochs, with other sinks, in a fork."""
 
 import shutil
 from pathlib import Path
@@ -76,13 +76,13 @@ def test_what_a_table_refused_is_not_forgotten_when_the_sink_moves(job: WholeJob
         job.start()
 
 
-def test_no_sink_is_taken_back_in_a_start_that_adopts_one(job: WholeJob) -> None:
+def test_no_sink_is_rewound_in_a_start_that_adopts_one(job: WholeJob) -> None:
     job.start().steps(1)
     kept = keep(job)
     job.start().steps(2)
     put_back(job, kept)
     target = job.log().read(1, 2)
-    with pytest.raises(SinkAheadError, match="no sink is taken back"):
+    with pytest.raises(SinkAheadError, match="no sink is rewound"):
         job.start(restore=target, adopt_sinks=True)
     assert job.start(restore=target, adopt_sinks=True, keep_output=True).steps(1).generation == 2
     assert job.rows() == sorted([*numbers(3), *numbers(2)[BATCH:]])
@@ -107,7 +107,7 @@ def test_a_fork_that_is_always_started_from_its_savepoint_is_adopted_too(job: Wh
     assert len(fork.rows()) == len(before) + BATCH
 
 
-def test_a_restore_behind_what_was_left_out_misses_nothing(job: WholeJob) -> None:
+def test_a_restore_to_before_what_was_left_out_misses_nothing(job: WholeJob) -> None:
     with pytest.raises(Died):
         job.start(dies_at=CrashPoint.E6_SEALED, epoch=3).steps(2)
     job.staged(3).unlink()

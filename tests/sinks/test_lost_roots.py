@@ -1,4 +1,4 @@
-"""A root that is lost with everything in it, as the runbook docs/runbooks/a-broken-savepoint.md goes about it."""
+"""A root that is lost with everything in it, recovered as the runbook docs/runbooks/a-broken-savepoint.md says."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ def numbers(batches: int) -> list[int]:
 
 @pytest.fixture
 def lost(tmp_path: Path) -> tuple[WholeJob, str]:
-    """A job of which a canonical savepoint of three batches is left, and a table with four."""
+    """A lost job: a canonical savepoint of three batches is left, and a table with four."""
     job = WholeJob(tmp_path)
     job.start().steps(3)
     taken = trigger_savepoint(job.root, JOB, kind="canonical", directory=str(tmp_path / "elsewhere"))

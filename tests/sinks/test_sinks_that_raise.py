@@ -1,4 +1,4 @@
-"""What a sink's function raises ends the epoch by name, whatever it is; nothing else is looked at here."""
+"""Any exception of a sink's function ends the epoch with a named error; nothing else is tested here."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sinks of a whole job, without a JVM: drivers that die, files that rot, tables that their owners keep in order."""
+"""Sinks of a whole job, without a JVM: drivers that die, damaged files, tables that their owners maintain."""
 
 import os
 import random
@@ -55,7 +55,7 @@ def test_after_optimize_and_vacuum_the_newest_epoch_is_restored_and_older_ones_w
     assert set(job.rows()) == set(numbers(4))
 
 
-def test_a_table_that_is_gone_with_the_output_of_the_newest_epoch_is_named_and_can_be_left_behind(
+def test_a_table_that_is_gone_with_the_output_of_the_newest_epoch_is_named_and_can_be_given_up(
     job: WholeJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     job.start().steps(3)
@@ -70,7 +70,7 @@ def test_a_table_that_is_gone_with_the_output_of_the_newest_epoch_is_named_and_c
     assert job.rows() == numbers(5)[3 * BATCH :]
 
 
-def test_a_restore_of_a_table_that_is_gone_leaves_no_decision_behind_that_nobody_can_carry_out(job: WholeJob) -> None:
+def test_a_restore_of_a_table_that_is_gone_leaves_no_decision_that_cannot_be_carried_out(job: WholeJob) -> None:
     job.start().steps(3)
     shutil.rmtree(job.table)
     job.start(restore=job.log().read(1, 4), keep_output=True).steps(1)

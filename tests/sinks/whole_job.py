@@ -1,4 +1,4 @@
-"""A job of production's classes with a Delta sink and a sink in memory, and no JVM: only its tasks are its own.
+"""A job of production's classes with a Delta sink and a sink in memory, and no JVM: only the tasks are test code.
 
 Record n is a row (n). Each epoch reads `BATCH` records and stages them as a task does.
 """
@@ -40,11 +40,11 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 
 class Died(BaseException):
-    """The driver's process is gone."""
+    """The driver's process has died."""
 
 
 class Crashes:
-    """Ends a driver at one place."""
+    """Ends a driver at one crash point."""
 
     def __init__(self, point: CrashPoint | None, epoch: int) -> None:
         self._place = (point, epoch)
@@ -55,7 +55,7 @@ class Crashes:
 
 
 class WholeJob:
-    """What survives its drivers: the root, the table, and the rows in memory."""
+    """The parts of a job that outlive its drivers: the root, the table, and the rows in memory."""
 
     def __init__(self, folder: Path, root: str = "root", name: str = JOB) -> None:
         self.root, self.table, self.name = str(folder / root), str(folder / "table"), name
@@ -88,7 +88,7 @@ class WholeJob:
 
 
 class Driver:
-    """One start, and its epochs."""
+    """One start of the job, and its epochs."""
 
     def __init__(
         self, job: WholeJob, restore: StoredManifest | None, crashes: Crashes, options: dict[str, Any]
@@ -146,13 +146,13 @@ class Driver:
 
 
 def ended_at(job: WholeJob, point: CrashPoint, epoch: int, work: Callable[["Driver"], object]) -> None:
-    """Runs a driver until it dies at a place."""
+    """Runs a driver until it dies at a crash point."""
     driver = job.start(dies_at=point, epoch=epoch)
     try:
         work(driver)
     except Died:
         return
-    raise AssertionError(f"nobody passed {point} of epoch {epoch}")
+    raise AssertionError(f"{point} of epoch {epoch} was not passed")
 
 
 __all__ = ["BATCH", "JOB", "Died", "Driver", "WholeJob", "ended_at"]

@@ -1,4 +1,4 @@
-"""A job that branches, meets again and has two ends, and what a plain loop says it must give.
+"""A job with branches that meet again and two ends, and its expected output, computed by a plain loop.
 
 ```
  records ─> tally ┬─────────────────────────────> totals
@@ -39,7 +39,7 @@ def expected(rows: Iterable[Record]) -> Branches:
 
 
 def times_of(rows: Iterable[tuple[int, Any]]) -> Rows:
-    """What `Count` gives of rows with `n` and `k`."""
+    """Returns the output of `Count` for rows with `n` and `k`."""
     return counted(Record(n, k, "", 0) for n, k in sorted(rows))
 
 
@@ -54,16 +54,16 @@ def branch_job(
     mapped: Any = None,
     **options: Any,
 ) -> StreamJob:
-    """The job, with a sink on every output.
+    """Builds the job, with a sink on every output.
 
     Args:
         df: The records.
         root: The state root.
         name: Of the job.
         parallelism: Of all operators.
-        sink: Makes one of the name of an output; by default in memory.
-        first: Another function of the first operator.
-        mapped: Another function of the `map` on the way to `often`.
+        sink: Makes a sink from the name of an output; by default one in memory.
+        first: Another function for the first operator.
+        mapped: Another function for the `map` before `often`.
         options: Of the job.
     """
     sink = sink or (lambda output: MemorySink(f"{name}-{output}"))
@@ -81,7 +81,7 @@ def branch_job(
 
 
 def check_state(root: Path, name: str, rows: Iterable[Record]) -> None:
-    """Compares the state of all operators behind the first with the truth."""
+    """Compares the state of all operators after the first one with the truth."""
     wanted = expected(rows)
     for uid in ("often", "losses", "met"):
         assert state_of(root, name, uid, "count") == {k: n for _, k, n in getattr(wanted, uid)}, uid

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(autouse=True, scope="module")
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Workers cannot import test modules: what tests define is sent whole."""
+    """Workers cannot import test modules, so the functions and classes of a test are pickled by value."""
     import branches
     import enrichment
     import support
@@ -28,7 +28,7 @@ def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def sinks_in_memory_are_empty() -> None:
-    """Their rows outlive a job, by name; no test shall see those of another one."""
+    """Rows of memory sinks outlive a job, under the sink's name; no test may see the rows of another test."""
     from state_engine.spark import MemorySink
 
     MemorySink.clear_all()
@@ -36,7 +36,7 @@ def sinks_in_memory_are_empty() -> None:
 
 @pytest.fixture
 def started() -> Iterator[Callable[[Any], Any]]:
-    """Takes clients that are stopped at the end, whatever happens in between."""
+    """Takes clients, and stops them at the end of the test, even if the test fails."""
     clients: list[Any] = []
 
     def take(client: Any) -> Any:

@@ -17,7 +17,7 @@ from state_engine.spark.driver.client import JobClient
 from state_engine.spark.driver.startup import StartOptions
 
 OPTIONS: Any = {"checkpoint_interval_ms": 10, "heartbeat_interval_ms": 60_000}
-"""Checkpoints in all epochs, and none in between: tests name the epochs in which this process ends."""
+"""A checkpoint in each epoch, and none in between: tests name the epochs in which this process ends."""
 
 
 def main() -> None:

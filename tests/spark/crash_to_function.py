@@ -1,4 +1,4 @@
-"""A job with a function for a sink, for tests that kill its process:  crash_to_function.py FOLDER MODE"""
+"""A job with a function as its sink, for tests that kill its process:  crash_to_function.py FOLDER MODE"""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from state_engine.spark import EpochId, ForeachEpochSink, StreamJob, local_sessi
 
 
 def given_job(spark: Any, folder: Path, mode: CheckpointingMode) -> StreamJob:
-    """A count job whose function adds a line to `got.jsonl` for each call."""
+    """Builds a count job; its sink function adds a line to `got.jsonl` for each call."""
 
     def write(epoch: EpochId, table: pa.Table) -> None:
         with (folder / "got.jsonl").open("a") as file:

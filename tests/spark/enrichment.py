@@ -15,7 +15,7 @@ UNKNOWN = OutputTag("unknown", "n bigint, label string")
 
 
 class Enrich(KeyedCoProcessFunction):
-    """Orders wait for the label of their key: a join in which nothing is lost, whichever side is first."""
+    """Joins orders with the label of their key. Orders wait for it, so nothing is lost, whichever side is first."""
 
     def open(self, runtime_context: Any) -> None:
         self.waiting = runtime_context.get_list_state(
@@ -41,7 +41,7 @@ class Enrich(KeyedCoProcessFunction):
 
 
 def enrich_job(spark: Any, folders: Folders, root: Path, name: str, sink: Any = None, **options: Any) -> StreamJob:
-    """Orders by `k`, and one label per key: the first record of the second folder that has it."""
+    """Builds the job: orders by `k`, and one label per key, from the key's first record in the second folder."""
     job = StreamJob(name, root=str(root), **{"parallelism": 2, **options})
     orders = job.from_stream(folders.inputs[0].stream(spark), name="orders").select("n", "v", "k")
     labels = job.from_stream(folders.inputs[1].stream(spark), name="labels")
@@ -57,20 +57,22 @@ def enrich_job(spark: Any, folders: Folders, root: Path, name: str, sink: Any = 
 
 
 def check_enriched(root: Path, name: str, folders: Folders, rows: Sequence[tuple[Any, ...]] | None = None) -> None:
-    """As a loop over both sides, whatever came first. Records of the second folder have to come in order.
+    """Compares output and state with a loop over both sides, whichever side came first.
+
+    Records of the second folder have to come in order.
 
     Args:
         root: State root.
         name: The job.
         folders: Orders and labels.
-        rows: Its output, if it is not in the memory sink of its name.
+        rows: The output, if it is not in the memory sink with the name of the job.
     """
     orders, labels = (source.all for source in folders.inputs)
     label: dict[Any, str] = {}
     for row in labels:
         label.setdefault(row.k, f"L{row.n}")
-    found = by_n(MemorySink(name).rows()) if rows is None else rows
-    assert found == sorted((row.n, row.k, row.v, label[row.k]) for row in orders if row.k in label)
+    output = by_n(MemorySink(name).rows()) if rows is None else rows
+    assert output == sorted((row.n, row.k, row.v, label[row.k]) for row in orders if row.k in label)
     assert state_of(root, name, "enrich", "label") == label
     waiting = read_state(str(root), name, "enrich", "waiting").to_pylist()
     assert sorted(row["value"]["n"] for row in waiting) == [row.n for row in orders if row.k not in label]

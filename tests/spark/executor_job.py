@@ -1,13 +1,13 @@
-"""Jobs on two executors, one of which is killed in the second stage of each:  executor_job.py FOLDER
+"""Jobs on two executors; each job has one of them killed in its second stage:  executor_job.py FOLDER
 
-The first operator is not deterministic: each attempt of a record gives another value, which both operators keep. A mix
-of two attempts in one sealed epoch would show as a difference between the two.
+The first operator is not deterministic: each attempt of a record gives another value, and both operators keep it. A mix
+of two attempts in one sealed epoch would show as a difference between the two operators.
 
-In the job `branched` a third operator reads the first one too; nobody may have read another attempt than the others.
+In the job `branched` a third operator also reads the first one. All operators must have read the same attempt.
 
-The job `killed` runs as every job does. `unguarded` runs without the checksums by which Spark itself notices that a
-subtask ran again with another result, and the executor dies when one subtask of the second operator has read all of its
-input and the other has not: what is left to tell the attempts apart is the driver's check of the barriers.
+The job `killed` runs as every job does. `unguarded` runs without the checksums with which Spark itself notices that a
+subtask ran again with another result. Its executor dies when one subtask of the second operator has read all of its
+input and the other has not. Then only the driver's check of the barriers can distinguish the attempts.
 """
 
 import json
@@ -40,7 +40,7 @@ FIRST = "n bigint, k string, sub string, token string"
 
 
 class Token(KeyedProcessFunction):
-    """Keeps, and passes on, a token that no two attempts share."""
+    """Stores and emits a token that is different in each attempt."""
 
     def open(self, runtime_context: Any) -> None:
         self.token = runtime_context.get_state(ValueStateDescriptor("token", Types.STRING()))
@@ -55,8 +55,8 @@ class Keep(KeyedProcessFunction):
     """Keeps the token of each `n`; kills its executor once, in the middle of the second file.
 
     Args:
-        marker: A file that says who was killed; without one it kills nobody.
-        staged: Where this operator stages its output: kill when the other subtask has ended its epoch.
+        marker: The file that records which executor was killed; without it no executor is killed.
+        staged: The folder where this operator stages its output: kill when the other subtask has ended its epoch.
     """
 
     def __init__(self, marker: str | None = None, staged: str | None = None) -> None:
@@ -78,7 +78,7 @@ class Keep(KeyedProcessFunction):
 
 
 def once(marker: str) -> bool:
-    """Says yes to the first who asks, in whatever process."""
+    """Returns True only for the first call with this marker, over all processes."""
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -87,13 +87,13 @@ def once(marker: str) -> bool:
 
 
 def has_ended(staged: Path, subtask: int) -> bool:
-    """Whether a subtask has written all of its output of its second file, and so has read all of its input."""
+    """Returns whether a subtask has written all output for its second file, and so has read all of its input."""
     files = sorted(staged.glob(f"part-*-{subtask}-*.parquet"))
     return len(files) > 1 and files[-1].read_bytes()[-4:] == b"PAR1"
 
 
 def executor() -> int:
-    """The JVM that this Python worker serves: parent of the daemon that forked it."""
+    """Returns the process id of the JVM that this Python worker serves: the parent of the daemon that forked it."""
     status = Path(f"/proc/{os.getppid()}/stat").read_text()
     return int(status.rpartition(")")[2].split()[1])
 
@@ -123,7 +123,7 @@ def wait_for_successor(spark: Any) -> None:
 
 
 def run(spark: Any, folder: Path, name: str, *, wait: bool, branched: bool = False) -> None:
-    """Runs a job to its end and writes down what the driver decided about each attempt at an epoch."""
+    """Runs a job to its end and writes the driver's decision about each attempt at an epoch to a file."""
     out = folder / name
     job = StreamJob(name, root=str(folder / "root"), parallelism=2)
     stream = job.from_stream(support.Input(folder / "in").stream(spark))
@@ -142,7 +142,7 @@ def run(spark: Any, folder: Path, name: str, *, wait: bool, branched: bool = Fal
 
 
 def watched(job: StreamJob, answers: list[tuple[int, str]]) -> Any:
-    """Runs a job and notes (epoch, answer) of each decision of the driver."""
+    """Runs a job and records (epoch, answer) of each decision of the driver."""
 
     def noting(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
         decision = acknowledge(plan, barriers)

@@ -1,8 +1,8 @@
-"""Jobs on two executors of one core each, whose records tell where they were taken:  locality_job.py FOLDER
+"""Jobs on two executors of one core each, which record where each record was processed:  locality_job.py FOLDER
 
-`stays` and `anywhere` have two operators one behind the other, with and without preferred locations. `branched` has
-three subtasks for the two executors, and operators that run side by side. In `killed` an executor dies in the middle of
-an epoch, and more input comes when it has a successor.
+`stays` and `anywhere` have two operators in sequence, with and without preferred locations. `branched` has three
+subtasks for the two executors, and operators that run side by side. In `killed` an executor dies in the middle of an
+epoch, and more input comes when it has a successor.
 """
 
 import json
@@ -26,13 +26,13 @@ from state_engine.spark import DeltaSink, StreamJob, local_session
 
 ROWS = 40
 KILLED_IN = 5
-"""The number of the file."""
+"""The number of the file during which the executor is killed."""
 BRANCHED = 4
 """How many files the branched job gets."""
 
 
 class Telling:
-    """In front of a function: notes of each record its file, its executor and its worker, subtask by subtask."""
+    """A mixin before a function: records each record's file, executor and worker, in one file per subtask."""
 
     def __init__(self, told: Path) -> None:
         self.folder = str(told)
@@ -48,11 +48,11 @@ class Telling:
 
 
 class TellingTally(Telling, support.Tally):
-    """The first operator."""
+    """The function of the first operator."""
 
 
 class TellingTotals(Telling, support.Totals):
-    """The second."""
+    """The function of the second operator."""
 
 
 class KillingTally(TellingTally):
@@ -60,7 +60,7 @@ class KillingTally(TellingTally):
 
     Args:
         told: As in `Telling`.
-        marker: The file that says which executor was killed.
+        marker: The file that records which executor was killed.
     """
 
     def __init__(self, told: Path, marker: Path) -> None:
@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     }
     spark = local_session("locality-job", memory="1g", extra=extra)
-    executor_job.wait_for_successor(spark)  # the executors themselves come behind the driver
+    executor_job.wait_for_successor(spark)  # the executors themselves start after the driver
     source = support.Input(folder / "in").stream(spark)
     for name, options in ("stays", {}), ("anywhere", {"preferred_locations": False}):
         run(folder, tally_job(source, folder, name, **options))
@@ -121,7 +121,7 @@ def run(folder: Path, job: StreamJob) -> None:
 
 
 def run_killed(spark: Any, folder: Path) -> None:
-    """Gives one part of the input, and the rest once the executor that was killed has a successor."""
+    """Provides one part of the input, and the rest once the killed executor has a successor."""
     files, source = sorted((folder / "in").glob("*.parquet")), support.Input(folder / "killed-in")
     give(files[: KILLED_IN + 1], source.folder)
     first = KillingTally(folder / "killed" / "told" / "tally", folder / "victim")
@@ -135,7 +135,7 @@ def run_killed(spark: Any, folder: Path) -> None:
 
 
 def give(files: list[Path], folder: Path) -> None:
-    """Copies files, which keep their age: what is read first is the oldest."""
+    """Copies files with their modification times: the oldest file is read first."""
     for file in files:
         hidden = folder / f".{file.name}"
         shutil.copy2(file, hidden)
@@ -145,8 +145,8 @@ def give(files: list[Path], folder: Path) -> None:
 def report(folder: Path, job: StreamJob, client: Any) -> None:
     works = partial(work_of, job.definition.session, str(client.query.runId))
     support.wait_for(lambda: len(works()) >= client.spark_jobs, "the end of all jobs in Spark's books")
-    found = {"epochs": len(client.epochs), "works": works()}
-    (folder / f"{job.name}.json").write_text(json.dumps(found))
+    result = {"epochs": len(client.epochs), "works": works()}
+    (folder / f"{job.name}.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

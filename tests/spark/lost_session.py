@@ -1,6 +1,6 @@
-"""A job that waits for input, whose session is stopped or whose JVM is killed: `lost_session.py FOLDER HOW`.
+"""A job that waits for input while its session is stopped or its JVM is killed: `lost_session.py FOLDER HOW`.
 
-Prints what `await_termination` raised, and what the job says of itself.
+Prints the type of the exception that `await_termination` raised, and the job's state.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A pool of workers without Spark: its tasks tell who runs them, wait, or end their worker. A process of its own."""
+"""A pool of workers without Spark, in its own process: tasks report their worker, wait, or end their worker."""
 
 import os
 import resource
@@ -32,7 +32,7 @@ def run(sock: socket.socket) -> int:
 
 
 class Telling(WorkerPool):
-    """Says when it knows that a worker is done: Spark takes longer to give the next task than that takes."""
+    """Reports when it has noticed that a worker is done: Spark needs longer than that to send the next task."""
 
     def _hear(self, worker: Worker) -> None:
         super()._hear(worker)

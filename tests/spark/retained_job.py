@@ -1,4 +1,4 @@
-"""The tally job with a checkpoint in about every epoch, until a file says stop:  retained_job.py FOLDER"""
+"""The tally job with a checkpoint in about every epoch, until a file stops it:  retained_job.py FOLDER"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A job with a state of every shape, its input, and what a plain loop says it must give."""
+"""A job with a state of every shape, its input, and its expected output, computed by a plain loop."""
 
 import faulthandler
 import os
@@ -59,7 +59,7 @@ def records(count: int, *, seed: int = 1, keys: int = 23, first: int = 0) -> lis
 
 
 class Ahead(SystemClock):
-    """A clock that a test puts forward."""
+    """A clock that a test moves forward."""
 
     by_ms = 0
 
@@ -67,11 +67,11 @@ class Ahead(SystemClock):
         return super().now_ms() + self.by_ms
 
     def steady_ms(self) -> int:
-        return super().steady_ms() + self.by_ms  # time passes; nobody sets the clock
+        return super().steady_ms() + self.by_ms  # time passes; the clock is not set
 
 
 class Input:
-    """A folder of Parquet files, read one file per epoch, oldest first."""
+    """A folder of Parquet files, of which each epoch reads one, oldest first."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,7 +80,7 @@ class Input:
         self.files: list[Path] = []
 
     def add(self, rows: Sequence[Record]) -> Path:
-        """Writes one file; its rows are shuffled, so that only `order_by` gives their order back."""
+        """Writes one file; its rows are shuffled, so that only `order_by` restores their order."""
         path = self.folder / f"part-{len(self.files):04d}.parquet"
         shuffled = random.Random(len(self.files)).sample(list(rows), len(rows))
         write_rows(path, shuffled, 1_600_000_000 + 10 * len(self.files))
@@ -89,7 +89,7 @@ class Input:
         return path
 
     def add_many(self, files: int, rows: int = 60, seed: int = 1) -> "Input":
-        """Writes several files of random records that go on where the last one ended."""
+        """Writes several files of random records; their numbers continue where the last file ended."""
         for number in range(files):
             first = len(self.all)
             self.add(records(rows, seed=seed * 1000 + first + number, first=first))
@@ -102,13 +102,13 @@ class Input:
 
 
 class Folders:
-    """Folders of input whose records share one numbering."""
+    """Folders of input; their records share one numbering."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self.inputs = [Input(folder / f"in{n}") for n in range(count)]
 
     def add(self, *files: int, rows: int = 20) -> None:
-        """Adds so many files to each folder."""
+        """Adds files to the folders: each argument is the number of files for one folder."""
         for source, count in zip(self.inputs, files, strict=True):
             for _ in range(count):
                 source.add(records(rows, seed=len(self.all), first=len(self.all)))
@@ -119,7 +119,7 @@ class Folders:
 
 
 def write_rows(path: Path, rows: Sequence[Record], modified: int) -> None:
-    """Writes Parquet under its final name at once, as old as it shall look."""
+    """Writes a Parquet file, which gets its final name only when it is complete, with this modification time."""
     schema = pa.schema([("n", pa.int64()), ("k", pa.string()), ("sub", pa.string()), ("v", pa.int64())])
     temporary = path.with_name(f".{path.name}.tmp")
     pq.write_table(pa.Table.from_pylist([row._asdict() for row in rows], schema=schema), temporary)
@@ -131,7 +131,7 @@ def write_rows(path: Path, rows: Sequence[Record], modified: int) -> None:
 
 
 class Mean(AggregateFunction):
-    """Sum and count; the mean, rounded down."""
+    """Aggregates sum and count to the mean, rounded down."""
 
     def create_accumulator(self) -> Any:
         return (0, 0)
@@ -147,7 +147,7 @@ class Mean(AggregateFunction):
 
 
 class Tally(KeyedProcessFunction):
-    """All five shapes of state under one key."""
+    """A function with all five shapes of state under one key."""
 
     def open(self, runtime_context: Any) -> None:
         self.times = runtime_context.get_state(ValueStateDescriptor("times", Types.LONG()))
@@ -190,7 +190,7 @@ class Tally(KeyedProcessFunction):
 
 
 class Totals(KeyedProcessFunction):
-    """Behind `Tally`: a running sum per `sub`."""
+    """A function downstream of `Tally`: a running sum per `sub`."""
 
     def open(self, runtime_context: Any) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
@@ -225,7 +225,10 @@ def tally_job(
     second: Totals | None = None,
     **options: Any,
 ) -> StreamJob:
-    """Two operators, a side output, three Delta sinks; changes of the first are in files, others in manifests."""
+    """Builds a job with two operators, a side output and three Delta sinks.
+
+    Changes of the first operator are in change files, those of the second one in manifests.
+    """
     job = StreamJob(name, root=str(root), parallelism=parallelism, **{"data_inline_threshold": 2500, **options})
     tally = job.from_stream(df).key_by("k", order_by=["n"]).process(first or Tally(), TALLY, uid="tally")
     tally.sink_to(DeltaSink(sinks.tally), uid="tally-out")
@@ -236,7 +239,7 @@ def tally_job(
 
 
 class Count(KeyedProcessFunction):
-    """One value state: how often the key came."""
+    """A function with one value state: how often the key came."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -253,7 +256,7 @@ COUNTS = "n bigint, k string, times bigint"
 def count_job(
     df: Any, root: Path, name: str, sink: Any = None, function: Any = None, key: Sequence[str] = ("k",), **options: Any
 ) -> StreamJob:
-    """One operator, `count`, into a memory sink of the job's name; its changes are in files."""
+    """Builds a job with one operator, `count`, and a memory sink with the job's name; its changes are in files."""
     job = StreamJob(name, root=str(root), **{"parallelism": 2, "data_inline_threshold": 0, **options})
     counted = job.from_stream(df).key_by(*key, order_by=["n"]).process(function or Count(), COUNTS, uid="count")
     counted.sink_to(sink or MemorySink(name), uid="out")
@@ -283,28 +286,28 @@ def truth(rows: Iterable[Record]) -> Truth:
         elif row.v == 0:
             keys.pop(row.k, None)
         else:
-            own = keys.setdefault(row.k, {"values": [], "by_sub": {}})
-            own["values"].append(row.v)
-            own["by_sub"][row.sub] = own["by_sub"].get(row.sub, 0) + 1
-            values = own["values"]
+            of_key = keys.setdefault(row.k, {"values": [], "by_sub": {}})
+            of_key["values"].append(row.v)
+            of_key["by_sub"][row.sub] = of_key["by_sub"].get(row.sub, 0) + 1
+            values = of_key["values"]
             mean = sum(values) // len(values)
             recent = sum(values[-RECENT:])
-            tally.append((row.n, row.k, row.sub, len(values), recent, own["by_sub"][row.sub], max(values), mean))
+            tally.append((row.n, row.k, row.sub, len(values), recent, of_key["by_sub"][row.sub], max(values), mean))
             total[row.sub] = total.get(row.sub, 0) + len(values)
             totals.append((row.n, row.sub, total[row.sub]))
     states = {
-        "times": {k: len(own["values"]) for k, own in keys.items()},
-        "recent": {k: own["values"][-RECENT:] for k, own in keys.items()},
-        "by_sub": {(k, sub): n for k, own in keys.items() for sub, n in own["by_sub"].items()},
-        "highest": {k: max(own["values"]) for k, own in keys.items()},
-        "mean": {k: {"total": sum(own["values"]), "count": len(own["values"])} for k, own in keys.items()},
+        "times": {k: len(of_key["values"]) for k, of_key in keys.items()},
+        "recent": {k: of_key["values"][-RECENT:] for k, of_key in keys.items()},
+        "by_sub": {(k, sub): n for k, of_key in keys.items() for sub, n in of_key["by_sub"].items()},
+        "highest": {k: max(of_key["values"]) for k, of_key in keys.items()},
+        "mean": {k: {"total": sum(of_key["values"]), "count": len(of_key["values"])} for k, of_key in keys.items()},
         "total": total,
     }
     return Truth(tally, negative, totals, states)
 
 
 def counted(rows: Iterable[Record]) -> list[tuple[Any, ...]]:
-    """What the count job gives."""
+    """Returns the expected output of the count job."""
     seen: dict[Any, int] = {}
     out = []
     for row in sorted(rows):
@@ -325,17 +328,17 @@ def by_n(rows: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 def state_of(root: Path, job: str, uid: str, name: str, key: str = "k", at: Any = None) -> dict[Any, Any]:
     """Returns the content of one state as a dictionary."""
-    found: dict[Any, Any] = {}
+    content: dict[Any, Any] = {}
     table = read_state(str(root), job, uid, name, at=at)
     for row in table.to_pylist():
         if "user_key" in row:
-            found[row[key], row["user_key"]] = row["value"]
+            content[row[key], row["user_key"]] = row["value"]
         elif name == "recent":
-            found.setdefault(row[key], []).append(row["value"])
+            content.setdefault(row[key], []).append(row["value"])
         else:
-            assert row[key] not in found
-            found[row[key]] = row["value"]
-    return found
+            assert row[key] not in content
+            content[row[key]] = row["value"]
+    return content
 
 
 def assert_tally(root: Path, name: str, sinks: Outputs, rows: Sequence[Record]) -> None:
@@ -360,25 +363,25 @@ def assert_counts(root: Path, name: str, rows: Sequence[Record], sink: str | Non
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:
-    """Waits until a condition holds; if it does not, what all threads were at stands in the test's standard error."""
+    """Waits until a condition holds. After the time limit, dumps the stacks of all threads to standard error."""
     deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
+    while not (result := condition()):
         if time.monotonic() >= deadline:
             faulthandler.dump_traceback(all_threads=True)
             raise AssertionError(f"waited {timeout_s} s for {what}")
         time.sleep(0.02)
-    return found
+    return result
 
 
 def run_all(job: StreamJob, **options: Any) -> Any:
-    """Runs a job over what is there, to the end."""
+    """Runs a job over the available input, to the end."""
     client = job.start(available_now=True, **options)
     assert client.await_termination(120)
     return client
 
 
 def with_epochs(client: Any, count: int, *, of_input: bool = False) -> Any:
-    """Waits until a running job has sealed so many epochs, or epochs of input, in this incarnation."""
+    """Waits until a running job has sealed `count` epochs, or epochs of input, in this incarnation."""
 
     def done() -> bool:
         assert client.state == "RUNNING", client.exception
@@ -389,7 +392,7 @@ def with_epochs(client: Any, count: int, *, of_input: bool = False) -> Any:
 
 
 def wait_for_beats(client: Any, count: int) -> None:
-    """Waits until the heart of a running job has beaten `count` times more: whatever a beat brings about is there."""
+    """Waits for `count` more heartbeats of a running job: everything that a heartbeat does has happened then."""
     heart, beats = client._heartbeat, []
     beat = heart._beat
 
@@ -408,5 +411,5 @@ def newest(root: Path, job: str) -> Any:
     """Returns the newest sealed manifest."""
     from state_engine.inspect import open_job
 
-    found = open_job(str(root), job).newest()
-    return found.manifest if found else None
+    stored = open_job(str(root), job).newest()
+    return stored.manifest if stored else None

@@ -1,4 +1,4 @@
-"""Arrays that come and go with each epoch keep their memory; who has said otherwise is heeded."""
+"""Memory of arrays that an epoch frees is reused by the next epoch, unless the environment says otherwise."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def run(call: str = "keep_memory()", **variables: str) -> tuple[str, int]:
-    """Returns what a new process says of itself: whether it keeps memory, and how many pages it has got anew."""
+    """Returns what a new process prints: whether it keeps memory, and how many pages it got from the system again."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     command = [sys.executable, "-c", PROGRAM.format(call=call)]
     done = subprocess.run(command, env=kept | variables, capture_output=True, text=True, check=True)

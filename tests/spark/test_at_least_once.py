@@ -1,4 +1,4 @@
-"""Output that leaves before its epoch is sealed: it comes again after a kill, and counts once by its `EpochId`."""
+"""Output that is delivered before its epoch is sealed: it is repeated after a kill, and its `EpochId` shows repeats."""
 
 import json
 import os
@@ -25,7 +25,7 @@ AT_LEAST_ONCE = CheckpointConfig().set_checkpointing_mode(CheckpointingMode.AT_L
 
 
 def run_in_a_process(folder: Path, mode: str, crash_at: str | None = None) -> None:
-    """Runs the job in a process of its own, which is killed at a place of the protocol."""
+    """Runs the job in its own process, which is killed at a crash point of the protocol."""
     environment = {k: v for k, v in os.environ.items() if k != CRASH_AT} | ({CRASH_AT: crash_at} if crash_at else {})
     command = [sys.executable, str(SCRIPT), str(folder), mode]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
@@ -33,7 +33,7 @@ def run_in_a_process(folder: Path, mode: str, crash_at: str | None = None) -> No
 
 
 class Cut:
-    """Ends a run at a place of the protocol by an exception."""
+    """Ends a run at a crash point of the protocol, by an exception."""
 
     def __init__(self, crash_at: str | None) -> None:
         self.crash_at = crash_at
@@ -48,7 +48,7 @@ Run = Callable[[Path, str, str | None], None]
 
 @pytest.fixture(params=["cut", pytest.param("killed", marks=[pytest.mark.long, pytest.mark.timeout(600)])])
 def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the job of `crash_to_function.py` to its end, or to a place of the protocol."""
+    """Runs the job of `crash_to_function.py` to its end, or to a crash point of the protocol."""
     if request.param == "killed":
         return run_in_a_process
     spark = request.getfixturevalue("spark")
@@ -70,7 +70,7 @@ def got(folder: Path) -> list[dict[str, Any]]:
 
 
 def times_of(source: Input) -> dict[str, int]:
-    """How often each key has come."""
+    """Returns how often each key has come."""
     return {k: times for _, k, times in counted(source.all)}
 
 
@@ -86,10 +86,10 @@ def test_it_repeats_after_a_kill_and_counts_once(run: Run, tmp_path: Path) -> No
     run(tmp_path, "AT_LEAST_ONCE", "E7_COMMITTED@4")  # epoch 3 is the claim of this start
     run(tmp_path, "AT_LEAST_ONCE", None)
     calls = got(tmp_path)
-    assert len(rows_of(calls)) > len(counted(source.all)), "what was not sealed has come again"
+    assert len(rows_of(calls)) > len(counted(source.all)), "output that was not sealed has come again"
     tries = [call["attempt"] for call in calls if (call["generation"], call["behind"]) == (1, 2)]
     assert len(tries) > len(set(tries)) > 1, (
-        "a try that was not sealed, one that was, and that one again after the kill"
+        "an attempt that was not sealed, one that was, and that one again after the kill"
     )
     once = {(call["generation"], call["behind"]): call for call in calls}
     assert rows_of(list(once.values())) == counted(source.all)
@@ -123,4 +123,4 @@ def test_what_the_function_refuses_is_not_sealed(spark, tmp_path: Path) -> None:
     broken[0] = False
     run_all(count_job(source.stream(spark), root, "early", ForeachEpochSink(take), checkpoint_config=AT_LEAST_ONCE))
     assert state_of(root, "early", "count", "count") == times_of(source)
-    assert len(calls) == 2, "delivered once, and not again behind the seal"
+    assert len(calls) == 2, "delivered once, and not again after the seal"

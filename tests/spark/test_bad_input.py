@@ -1,4 +1,4 @@
-"""What fails while a job runs: a named error, nothing half written, the position where it was."""
+"""A job that fails while it runs: a named error, nothing half written, and an unchanged position."""
 
 import threading
 from pathlib import Path
@@ -29,7 +29,7 @@ class Poisoned(Count):
 
 
 def fails(job: Any, error: type[LakestateError], match: str) -> Any:
-    """Runs a job that must fail, and returns what it failed with."""
+    """Runs a job that must fail, and returns its error."""
     client = job.start(available_now=True)
     with pytest.raises(error, match=match) as caught:
         client.await_termination(120)
@@ -56,7 +56,7 @@ def test_a_poison_record_is_named_and_read_again_once_the_function_is_mended(spa
     assert newest(tmp_path / "root", "poison").epoch == 2
 
     fails(job(Poisoned()), UserFunctionError, "cannot digest this")
-    assert newest(tmp_path / "root", "poison").epoch == 3  # its claim, and nothing else
+    assert newest(tmp_path / "root", "poison").epoch == 3  # only its claim
     run_all(job(Count()))
     assert_counts(tmp_path / "root", "poison", source.all)
 
@@ -65,7 +65,7 @@ def test_a_poison_record_is_named_and_read_again_once_the_function_is_mended(spa
     ("rows", "named"),
     [
         ([("not a number", "k", 1)], "'n'"),
-        # All that a row may be instead of what is declared: `tests/runtime/test_output_errors.py`.
+        # All wrong forms of a row are in `tests/runtime/test_output_errors.py`.
         pytest.param([(1, "k")], "3|three|columns|fields", marks=pytest.mark.long),
         pytest.param([{"n": 1, "k": "k", "other": 3}], "other|times", marks=pytest.mark.long),
         pytest.param([(1, "k", 1 << 70)], "'times'", marks=pytest.mark.long),
@@ -129,7 +129,7 @@ def test_a_failure_of_the_second_operator_reaches_the_driver(spark, tmp_path: Pa
     assert len(client.epochs) == 1
 
 
-def test_a_failure_of_the_first_operator_is_the_one_that_is_told(spark, tmp_path: Path) -> None:
+def test_a_failure_of_the_first_operator_is_the_one_that_is_reported(spark, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(2)
     job = StreamJob("first-fails", root=str(tmp_path / "root"), parallelism=3)
     first = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Poisoned(), COUNTS, uid="first")

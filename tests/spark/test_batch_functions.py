@@ -1,4 +1,4 @@
-"""Functions over whole batches in jobs: restarts, another parallelism, row forms before and after, chains."""
+"""Functions over whole batches in jobs: restarts, another parallelism, the row form before and after, chains."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,7 +17,7 @@ LATER = OutputTag("later", "n bigint")
 
 
 class CountBatches(KeyedBatchProcessFunction):
-    """As `Count`."""
+    """Counts as `Count` does."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -55,7 +55,7 @@ def test_restarts_another_parallelism_and_the_other_form(
         assert_counts(tmp_path / "root", "forms", source.all)
 
 
-def test_outputs_and_what_is_chained_behind(spark: Any, tmp_path: Path) -> None:
+def test_outputs_and_chained_functions(spark: Any, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(3)
     job = StreamJob("chained", root=str(tmp_path / "root"), parallelism=2)
     keyed = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"])

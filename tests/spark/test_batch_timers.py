@@ -1,4 +1,4 @@
-"""Timers of functions over batches in jobs: each fires once, over restarts, other parallelisms and the other form."""
+"""Timers of functions over batches in jobs: each fires once, over restarts, other parallelisms and the row form."""
 
 from collections import Counter
 from pathlib import Path
@@ -24,7 +24,7 @@ AHEAD, OUTPUT = 25, "k string, at bigint, records bigint"
 
 
 class ByBatch(KeyedBatchProcessFunction):
-    """Counts the records of a key; a timer for each record tells how many there were."""
+    """Counts the records of a key; a timer for each record reports how many there were."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -39,7 +39,7 @@ class ByBatch(KeyedBatchProcessFunction):
 
 
 class ByRow(KeyedProcessFunction):
-    """The same state and timers."""
+    """The row form, with the same state and timers."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

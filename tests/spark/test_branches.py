@@ -1,4 +1,4 @@
-"""Operators several others read, and side outputs that are processed further: real streams, compared with a loop."""
+"""Operators that several others read, and side outputs with operators: real streams, compared with a loop."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_a_start_with_another_parallelism_and_a_restore(spark, tmp_path: Path) -
 
 
 def test_a_map_on_one_branch_that_raises_fails_the_epoch(spark, tmp_path: Path) -> None:
-    """The other branches bring the ack of the operator in front too, and theirs tells of no failure."""
+    """The other branches also carry the ack of the upstream operator, and that ack reports no failure."""
     source, root = Input(tmp_path / "in").add_many(2), tmp_path / "root"
     unlucky = next(n for n, _, _, times, *_ in truth(source.all).tally if times % 3 == 0 and n >= 60)
 
@@ -69,7 +69,7 @@ def test_a_map_on_one_branch_that_raises_fails_the_epoch(spark, tmp_path: Path) 
 
 
 class Sides(CoMapFunction):
-    """Says by which input a record came."""
+    """Shows by which input a record came."""
 
     def map1(self, value: Any) -> Any:
         return (value.n, "main")
@@ -97,7 +97,7 @@ def test_a_stream_meets_its_own_side_output_and_itself(spark, tmp_path: Path) ->
 
 
 def test_a_side_output_alone_feeds_an_operator(spark, tmp_path: Path) -> None:
-    """No exchange more: the side output is what the first operator's tasks give."""
+    """There is no further exchange: the tasks of the first operator write the side output."""
     source = Input(tmp_path / "in").add_many(1)
     job = StreamJob("aside", root=str(tmp_path / "root"), parallelism=2)
     tally = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Tally(), TALLY, uid="tally")
@@ -129,21 +129,21 @@ WINDOWS = "k string, start bigint, of string"
 
 
 class Numbers(WindowFunction[Any, Any, Any, Any]):
-    """Key, start, and the numbers of the records."""
+    """Emits key, start, and the numbers of the records."""
 
     def apply(self, key: Any, window: Any, inputs: Any) -> Iterator[Any]:
         yield key, window.start, " ".join(str(row.n) for row in inputs)
 
 
 class Stamp(ProcessFunction):
-    """The event time of each record."""
+    """Emits the event time of each record."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         yield value.n, ctx.timestamp()
 
 
 class Odd(KeyedProcessFunction):
-    """Odd numbers go aside."""
+    """Sends odd numbers to a side output."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         row = value.n, value.k, value.sub, value.v

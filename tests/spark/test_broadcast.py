@@ -1,4 +1,4 @@
-"""Streams whose records go to every subtask of the next operator."""
+"""Broadcast streams: each record goes to every subtask of the next operator."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ SEEN = "n bigint, side string, subtask bigint"
 
 
 class Where(ProcessFunction):
-    """Tells which subtask takes a record."""
+    """Emits which subtask processes a record."""
 
     def open(self, runtime_context: Any) -> None:
         self.subtask = runtime_context.get_index_of_this_subtask()

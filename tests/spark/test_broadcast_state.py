@@ -1,4 +1,4 @@
-"""Broadcast state in real streams: rules that change, over restarts, rescales, publishes, and subtasks that differ."""
+"""Broadcast state in real streams: changing rules over restarts, rescales and publishes, and subtasks that differ."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ OUTPUT = "n bigint, k string, rule bigint, times bigint"
 
 
 class Match(KeyedBroadcastProcessFunction):
-    """Tells the rule of each record, the newest of its `sub`, and how often its key came."""
+    """Emits the rule of each record, which is the newest one of its `sub`, and how often its key came."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -74,21 +74,21 @@ def add(folder: Path, side: str, epoch: int, count: int) -> list[Any]:
 
 
 def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> None:
-    """Each run reads one file of each side, so it is one epoch: its rules come first."""
-    name, known, counts, expected = "rules", {}, {}, []
+    """Each run reads one file of each side, so it is one epoch, in which the rules come first."""
+    name, rules, counts, expected = "rules", {}, {}, []
     for epoch, parallelism in enumerate((1, 3, 2)):
         for rule in sorted(add(tmp_path, "rules", epoch, 12)):
-            known.pop(rule.sub, None)
+            rules.pop(rule.sub, None)
             if rule.v >= 0:
-                known[rule.sub] = rule.n
+                rules[rule.sub] = rule.n
         for record in add(tmp_path, "data", epoch, 40):
             counts[record.k] = counts.get(record.k, 0) + 1
-            expected.append((record.n, record.k, known.get(record.sub), counts[record.k]))
+            expected.append((record.n, record.k, rules.get(record.sub), counts[record.k]))
         client = run_all(match_job(spark, tmp_path, name), parallelism=parallelism)
         assert len(client.epochs) == 1
     assert by_n(MemorySink(name).rows()) == expected
     rows = read_state(str(tmp_path / "root"), name, "match", "rules").to_pylist()
-    assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
+    assert [(row["user_key"], row["value"]) for row in rows] == list(rules.items())
     assert {row["key_group"] for row in rows} == {0}
     [*_, last] = newest(tmp_path / "root", name).operators["match"].acks
     assert last.changes is None or all(section.name != "rules" for section in last.changes.sections)
@@ -98,35 +98,35 @@ def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> 
     assert (tmp_path / "root" / name / "_operator" / "match" / "rules").is_dir()
     client = run_all(match_job(spark, tmp_path, name), restore="checkpoint:1", parallelism=4)
     rows = read_state(str(tmp_path / "root"), name, "match", "rules").to_pylist()
-    assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
+    assert [(row["user_key"], row["value"]) for row in rows] == list(rules.items())
 
 
 @pytest.mark.long
 def test_rules_that_were_written_out_go_on_elsewhere_in_other_key_groups(spark: Any, tmp_path: Path) -> None:
-    name, known, counts, expected = "moved-rules", {}, {}, []
-    here, there = tmp_path / "root", tmp_path / "backup"
+    name, rules, counts, expected = "moved-rules", {}, {}, []
+    root, backup = tmp_path / "root", tmp_path / "backup"
     for epoch in range(3):
         for rule in sorted(add(tmp_path, "rules", epoch, 12)):
-            known.pop(rule.sub, None)
+            rules.pop(rule.sub, None)
             if rule.v >= 0:
-                known[rule.sub] = rule.n
+                rules[rule.sub] = rule.n
         for record in add(tmp_path, "data", epoch, 40):
             counts[record.k] = counts.get(record.k, 0) + 1
-            expected.append((record.n, record.k, known.get(record.sub), counts[record.k]))
+            expected.append((record.n, record.k, rules.get(record.sub), counts[record.k]))
         if epoch == 0:
             run_all(match_job(spark, tmp_path, name, max_parallelism=13), parallelism=3)
-            taken = trigger_savepoint(str(here), name, kind="canonical", directory=str(there))
+            taken = trigger_savepoint(str(root), name, kind="canonical", directory=str(backup))
             assert {table.schema.name: table.schema.kind for table in taken.tables}["rules"] == "broadcast"
-            here.rename(tmp_path / "gone")
-            place = (there / taken.savepoint_id).rename(tmp_path / "moved")
-            assert validate_savepoint(str(here), name, str(place)).ok
+            root.rename(tmp_path / "gone")
+            place = (backup / taken.savepoint_id).rename(tmp_path / "moved")
+            assert validate_savepoint(str(root), name, str(place)).ok
         elif epoch == 1:
             run_all(match_job(spark, tmp_path, name), restore=str(place), max_parallelism=128, parallelism=4)
         else:
             run_all(match_job(spark, tmp_path, name), restore="latest", max_parallelism=2, parallelism=2)
     assert [row for row in by_n(MemorySink(name).rows()) if row[0] >= 1000] == expected[40:]
-    rows = read_state(str(here), name, "match", "rules").to_pylist()
-    assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
+    rows = read_state(str(root), name, "match", "rules").to_pylist()
+    assert [(row["user_key"], row["value"]) for row in rows] == list(rules.items())
 
 
 def test_subtasks_that_differ_stop_the_job(spark: Any, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_the_data_side_may_not_write(spark: Any, tmp_path: Path) -> None:
 
 
 class Plain(BroadcastProcessFunction):
-    """Tells the rule, without a key."""
+    """Emits the rule, without a key."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         yield value.n, value.k, ctx.get_broadcast_state(RULES).get(value.sub), 0

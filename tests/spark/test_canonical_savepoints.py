@@ -1,4 +1,4 @@
-"""Canonical savepoints of streams: of a running job, moved, gone on from elsewhere, read by Delta's other readers."""
+"""Canonical savepoints of streams: taken of a running job, moved, restored elsewhere, read by other Delta readers."""
 
 import shutil
 from pathlib import Path
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_of_a_running_job_moved_and_restored_at_another_parallelism(spark, tmp_path: Path, started) -> None:
-    """What a job makes of the rest of its input is the same as if it had never stopped."""
+    """For the rest of its input a job gives the same output as if it had never stopped."""
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(1)
     job = tally_job(source.stream(spark), root, "moving", sinks, 2, max_parallelism=13)
@@ -35,16 +35,16 @@ def test_of_a_running_job_moved_and_restored_at_another_parallelism(spark, tmp_p
     with_epochs(client, 1, of_input=True)
     savepoint = client.trigger_savepoint(kind="canonical", directory=str(tmp_path / "backup"))
     source.add_many(1)
-    with_epochs(client, 2, of_input=True)  # the job goes on
+    with_epochs(client, 2, of_input=True)  # the job continues
     client.stop()
     assert validate_savepoint(str(root), "moving", savepoint.savepoint_id).ok
     assert list_savepoints(str(root), "moving") == [savepoint]
     at = [row for row in source.all if row.n < 60]
 
-    there = tmp_path / "another" / "place"
-    there.parent.mkdir()
+    moved = tmp_path / "another" / "place"
+    moved.parent.mkdir()
     assert savepoint.directory is not None
-    shutil.move(savepoint.directory, there)
+    shutil.move(savepoint.directory, moved)
     shutil.rmtree(root)
     new, new_sinks = tmp_path / "new", outputs(tmp_path / "new out")
     source.add_many(1)
@@ -52,7 +52,7 @@ def test_of_a_running_job_moved_and_restored_at_another_parallelism(spark, tmp_p
     def again():
         return tally_job(source.stream(spark), new, "moved", new_sinks, 3, checkpoint_interval_ms=10)
 
-    client = run_all(again(), restore=str(there))
+    client = run_all(again(), restore=str(moved))
     assert [epoch.records for epoch in client.epochs if epoch.kind == "epoch"] == [60, 60]
     assert {op.parallelism for op in newest(new, "moved").operators.values()} == {3}
     assert {op.max_parallelism for op in newest(new, "moved").operators.values()} == {13}
@@ -60,7 +60,7 @@ def test_of_a_running_job_moved_and_restored_at_another_parallelism(spark, tmp_p
     assert table_rows(new_sinks.tally) == expected.tally[len(truth(at).tally) :]
     for state in ("times", "recent", "by_sub"):
         assert state_of(new, "moved", "tally", state) == expected.states[state]
-    shutil.rmtree(there)
+    shutil.rmtree(moved)
     source.add_many(1)
     run_all(again())
     assert state_of(new, "moved", "tally", "times") == truth(source.all).states["times"]
@@ -87,11 +87,11 @@ def test_a_job_whose_log_does_not_have_the_epoch_keeps_its_output_or_its_state(s
     source = Input(tmp_path / "in").add_many(1)
     run_all(count_job(source.stream(spark), tmp_path / "other root", "twin"))
     savepoint = trigger_savepoint(str(tmp_path / "other root"), "twin", kind="canonical")
-    there = str(tmp_path / "other root" / "twin" / "_savepoints" / savepoint.savepoint_id)
+    location = str(tmp_path / "other root" / "twin" / "_savepoints" / savepoint.savepoint_id)
     run_all(count_job(source.stream(spark), root, "twin"))
     head = newest(root, "twin")
     with pytest.raises(SinkRewindError, match="does not have"):
-        count_job(source.stream(spark), root, "twin").start(available_now=True, restore=there)
+        count_job(source.stream(spark), root, "twin").start(available_now=True, restore=location)
     assert newest(root, "twin") == head
     assert not (root / "twin" / "_restored").exists()
 
@@ -102,12 +102,12 @@ def test_one_table_is_read_by_delta_rs_and_by_spark(spark, tmp_path: Path) -> No
     source = Input(tmp_path / "in").add_many(1)
     run_all(count_job(source.stream(spark), root, "read"))
     savepoint = trigger_savepoint(str(root), "read", kind="canonical", directory=str(tmp_path / "backup"))
-    there = shutil.move(str(savepoint.directory), tmp_path / "moved")
+    moved = shutil.move(str(savepoint.directory), tmp_path / "moved")
     expected = {k: times for _, k, times in counted(source.all)}
 
-    by_delta_rs = DeltaTable(f"{there}/count/count").to_pyarrow_table().to_pylist()
-    by_spark = spark.read.format("delta").load(f"{there}/count/count").collect()
+    by_delta_rs = DeltaTable(f"{moved}/count/count").to_pyarrow_table().to_pylist()
+    by_spark = spark.read.format("delta").load(f"{moved}/count/count").collect()
     assert len(by_delta_rs) == len(by_spark) == len(expected)
     assert {row["k"]: row["value"] for row in by_delta_rs} == expected
     assert {row["k"]: row["value"] for row in by_spark} == expected
-    assert spark.read.format("delta").load(f"{there}/count/count").schema["value"].dataType.simpleString() == "bigint"
+    assert spark.read.format("delta").load(f"{moved}/count/count").schema["value"].dataType.simpleString() == "bigint"

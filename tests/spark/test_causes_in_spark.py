@@ -1,4 +1,4 @@
-"""What cannot be seen without Spark: causes that come by Spark's text, and what its tasks are told of records."""
+"""Causes of failures that only real Spark shows: those in Spark's texts, and whether tasks may show records."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ class Dying(Count):
 
 
 class Lacking(Count):
-    """Loads in the driver alone."""
+    """A function that only the driver can load."""
 
     def __reduce__(self) -> Any:
         return _of_a_module, ("lakestate_no_such_module",)
@@ -71,6 +71,6 @@ def test_a_module_that_the_workers_lack_is_named_with_the_operator(
     assert "ModuleNotFoundError: No module named 'lakestate_no_such_module'" in error.message
 
 
-def test_a_worker_that_dies_is_told(spark: Any, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_reported(spark: Any, tmp_path: Path) -> None:
     message = failure(spark, tmp_path, "dies", Dying()).message
     assert "with the operators 'count': A Python worker process died. It was killed by SIGKILL" in message

@@ -1,4 +1,4 @@
-"""Operators in one task, in real streams: the same results and state as with exchanges, with less to do for Spark."""
+"""Operators in one task, in real streams: the same results and state as with exchanges, in fewer Spark stages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ OPERATORS = ("double", "positive", "count", "split", "label", "last")
 
 
 class Times(KeyedProcessFunction):
-    """How often the key came."""
+    """Counts how often the key came."""
 
     def open(self, runtime_context: Any) -> None:
         self.times = runtime_context.get_state(ValueStateDescriptor("times", Types.LONG()))
@@ -42,7 +42,7 @@ class Times(KeyedProcessFunction):
 
 
 class Split(ProcessFunction, CheckpointedFunction):
-    """Odd counts go aside; how many rows came is kept in operator state."""
+    """Sends odd counts to a side output; operator state keeps the number of rows."""
 
     def initialize_state(self, context: Any) -> None:
         self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("seen", Types.LONG()))
@@ -67,7 +67,7 @@ def chained_job(
     parallelism: int = 2,
     fails_at: int = -1,
 ) -> StreamJob:
-    """Two operators in front of a keyed one, two behind it, and a keyed one at the end; a sink on every output."""
+    """Builds a job: two operators, a keyed one, two more, and a keyed one at the end; a sink on every output."""
 
     def label(row: Any) -> Any:
         if row[0] == fails_at:
@@ -97,7 +97,7 @@ def outputs(name: str) -> dict[str, list[Any]]:
 
 
 def expected(rows: list[Record]) -> dict[str, list[Any]]:
-    """A plain loop."""
+    """Computes the expected outputs by a plain loop."""
     doubled = [(r.n, r.k, r.v * 2) for r in sorted(rows)]
     positive = [row for row in doubled if row[2] > 0]
     count, last = [], []
@@ -112,16 +112,16 @@ def expected(rows: list[Record]) -> dict[str, list[Any]]:
         again[k] = again.get(k, 0) + 1
         last.append((n, k, again[k]))
     odd = [(n, k) for n, k, t in count if t % 2]
-    found = (doubled, positive, count, even, labelled, last)
-    return {**{uid: sorted(rows) for uid, rows in zip(OPERATORS, found, strict=True)}, "odd": sorted(odd)}
+    results = (doubled, positive, count, even, labelled, last)
+    return {**{uid: sorted(rows) for uid, rows in zip(OPERATORS, results, strict=True)}, "odd": sorted(odd)}
 
 
 def assert_all(root: Path, name: str, rows: list[Record]) -> None:
     """Compares every output, and the states, with the loop."""
     truth = expected(rows)
-    found = outputs(name)
+    actual = outputs(name)
     for uid, of_output in truth.items():
-        assert found[uid] == of_output, uid
+        assert actual[uid] == of_output, uid
     newest_of = {k: times for _, k, times in truth["count"]}
     assert state_of(root, name, "count", "times") == newest_of
     assert state_of(root, name, "last", "times") == {k: times for _, k, times in truth["last"]}
@@ -130,7 +130,7 @@ def assert_all(root: Path, name: str, rows: list[Record]) -> None:
 
 
 def with_keys(source: Input, files: int) -> list[Record]:
-    """Records without null keys; values are doubled, so that the sign decides."""
+    """Adds records without null keys; the job doubles values, so only their sign decides which ones pass."""
     for _ in range(files):
         first = len(source.all)
         source.add([Record(n, f"k{n % 7}", "s", n % 5 - 1) for n in range(first, first + 40)])
@@ -138,12 +138,12 @@ def with_keys(source: Input, files: int) -> list[Record]:
 
 
 def stages_of(spark: Any, client: Any) -> set[int]:
-    """How many stages each Spark job of a query had: one more than it had shuffles, if it has one source."""
+    """Returns the numbers of stages of a query's Spark jobs: the number of shuffles plus one, with one source."""
     store = spark.sparkContext._jsc.sc().statusStore()
 
     def ended() -> list[int]:
-        found = store.jobsList(None)
-        jobs = [found.apply(i) for i in range(found.size())]
+        sequence = store.jobsList(None)
+        jobs = [sequence.apply(i) for i in range(sequence.size())]
         group = str(client.query.runId)
         mine = [job for job in jobs if job.jobGroup().isDefined() and job.jobGroup().get() == group]
         return [job.numCompletedStages() for job in mine if job.completionTime().isDefined()]
@@ -156,7 +156,7 @@ def stages_of(spark: Any, client: Any) -> set[int]:
     ("chaining", "reuse"),
     [
         (True, False),
-        # Their results are those of the next test, too; what is counted here is Spark's work.
+        # The next test compares their results, too; here Spark's stages are counted.
         pytest.param(False, False, marks=pytest.mark.long),
         pytest.param(True, True, marks=pytest.mark.long),
     ],
@@ -170,7 +170,7 @@ def test_results_and_state_with_and_without_chaining(spark, tmp_path: Path, chai
     )
     assert_all(tmp_path / "root", name, rows)
     assert client.spark_jobs == len(client.epochs) == 2
-    # One stage reads and routes; then come three tasks, or six operators.
+    # One stage reads and routes; three stages follow with chaining, six without.
     assert stages_of(spark, client) == {1 + (3 if chaining else 6)}
     of_epoch = newest(tmp_path / "root", name).operators
     assert {uid: len(of_epoch[uid].acks) for uid in OPERATORS} == dict.fromkeys(OPERATORS, 2)
@@ -221,7 +221,7 @@ def test_a_function_that_raises_in_the_middle_of_a_chain(spark, tmp_path: Path) 
 
 
 class AtTime(KeyedProcessFunction):
-    """A timer 10 behind each record."""
+    """Registers a timer 10 ms after each record."""
 
     def process_element(self, value: Any, ctx: Any) -> None:
         ctx.timer_service().register_event_time_timer(value.n + 10)
@@ -231,7 +231,7 @@ class AtTime(KeyedProcessFunction):
 
 
 class Timed(ProcessFunction):
-    """Tells the time of what it gets, and whether it is late."""
+    """Emits the event time of each record, and whether it is late."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         late = ctx.timestamp() <= ctx.timer_service().current_watermark()
@@ -239,7 +239,7 @@ class Timed(ProcessFunction):
 
 
 class Closing(KeyedProcessFunction):
-    """Passes on what comes in order of time, and how late it is, by timers of its own."""
+    """Emits the records in order of time, with their lateness, by its own timers."""
 
     def open(self, runtime_context: Any) -> None:
         self.late = runtime_context.get_state(ValueStateDescriptor("late", Types.BOOLEAN()))

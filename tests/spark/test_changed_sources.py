@@ -1,6 +1,6 @@
-"""Sources that change between two starts: what Spark and Delta really do then, by the rows that come.
+"""Sources that change between two starts: the rows that Spark and Delta really read then.
 
-`tests/epoch/test_changed_sources.py` has every decision, and no Spark.
+`tests/epoch/test_changed_sources.py` tests every decision, without Spark.
 """
 
 import os
@@ -23,7 +23,7 @@ def write_table(path: Path, first: int, count: int = 20) -> None:
     write_deltalake(str(path), pa.Table.from_pylist([row._asdict() for row in rows]), mode="append")
 
 
-@pytest.mark.long  # which options may change is decided without Spark; a Delta table is read on in the next test
+@pytest.mark.long  # which options may change is tested without Spark; the next test continues with a Delta table
 def test_a_delta_source_that_was_updated_goes_on_with_the_option_that_delta_asks_for(spark, tmp_path: Path) -> None:
     root, table = tmp_path / "root", tmp_path / "table"
     write_table(table, 0)
@@ -51,7 +51,7 @@ def test_a_delta_source_that_was_updated_goes_on_with_the_option_that_delta_asks
 
 
 def test_a_delta_table_that_moved_keeps_its_position_and_another_one_is_refused(spark, tmp_path: Path) -> None:
-    root, here, there, other = (tmp_path / name for name in ("root", "here", "there", "other"))
+    root, here, moved, other = (tmp_path / name for name in ("root", "here", "there", "other"))
     write_table(here, 0)
     write_table(other, 0)
 
@@ -59,21 +59,21 @@ def test_a_delta_table_that_moved_keeps_its_position_and_another_one_is_refused(
         return count_job(spark.readStream.format("delta").load(str(path)), root, "moved-table")
 
     run_all(job(here))
-    here.rename(there)
-    write_table(there, 20)
+    here.rename(moved)
+    write_table(moved, 20)
     head = newest(root, "moved-table")
     with pytest.raises(SourcesChangedError, match=r"path was .*here, is .*there") as caught:
-        job(there).start(available_now=True)
+        job(moved).start(available_now=True)
     assert "allow_changed_sources=[0]" in caught.value.action
     with pytest.raises(SourcesChangedError, match=r"the Delta table at .*other has the id"):
         job(other).start(available_now=True, allow_changed_sources=[0])
     assert newest(root, "moved-table") == head
-    run_all(job(there), allow_changed_sources=[0])
+    run_all(job(moved), allow_changed_sources=[0])
     assert [row[0] for row in by_n(MemorySink("moved-table").rows())] == list(range(40))
 
 
 def test_a_folder_that_moved_is_not_read_again(spark, tmp_path: Path) -> None:
-    """Also once it moves on, is spelled through a link, and goes back behind the move."""
+    """Also when it moves again, is named through a link, and is restored to an epoch before the move."""
     root, source, name = tmp_path / "root", Input(tmp_path / "in a").add_many(2), "moved"
     state: list[Any] = []
 
@@ -92,9 +92,9 @@ def test_a_folder_that_moved_is_not_read_again(spark, tmp_path: Path) -> None:
         count_job(source.stream(spark), root, name).start(available_now=True)
     run(allow_changed_sources=[0])
     source.add_many(1)
-    run()  # says nothing any more
+    run()  # no warning any more
     move("c")
-    run(restore="epoch:1/3", allow_changed_sources=[0])  # reads again, where it is now, what was read after the move
+    run(restore="epoch:1/3", allow_changed_sources=[0])  # files read after the move are read again
     (tmp_path / "link").symlink_to(source.folder)
     source.folder = tmp_path / "link"
     run(allow_changed_sources=[0])
@@ -102,7 +102,7 @@ def test_a_folder_that_moved_is_not_read_again(spark, tmp_path: Path) -> None:
 
 
 def test_folders_that_a_pattern_names_move_together(spark, tmp_path: Path) -> None:
-    """Spark alone reads them all again, without a word."""
+    """Spark alone would read them all again, without a warning."""
     root, name, source = tmp_path / "root", "pattern", Input(tmp_path / "here" / "in").add_many(1)
 
     def run(folder: str, **options: Any) -> list[int]:
@@ -118,7 +118,7 @@ def test_folders_that_a_pattern_names_move_together(spark, tmp_path: Path) -> No
 
 
 def test_which_files_are_new_is_sparks_decision(spark, tmp_path: Path) -> None:
-    """A path that was read is never new, and a file that is a week older than the newest one never comes."""
+    """A path that was read is never new, and a file that is a week older than the newest one is never read."""
     root, name, source = tmp_path / "root", "late", Input(tmp_path / "in").add_many(1)
     run_all(count_job(source.stream(spark), root, name))
     newest_s = source.files[0].stat().st_mtime

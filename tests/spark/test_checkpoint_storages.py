@@ -86,7 +86,7 @@ def test_checkpoints_restarts_and_rescales(spark: Any, tmp_path: Path, started: 
     assert adopted is not None
     for path in (root / "shapes" / "_epochs" / "g000001" / "changes").iterdir():
         if int(path.name[1:11]) <= adopted.epoch:
-            path.unlink()  # what lies before the base is not read any more
+            path.unlink()  # files from before the base are not read any more
     source.add_many(1)
     run_all(job(), parallelism=3)
     assert_tally(root, "shapes", sinks, source.all)
@@ -105,7 +105,7 @@ def test_a_restore_from_a_checkpoint(spark: Any, tmp_path: Path, started: Any, s
     with_epochs(client, 4, of_input=True)
     client.stop()
     client = started(job().start(restore=f"checkpoint:{checkpoint}", parallelism=3, keep_output=True))
-    wait_for(lambda: sum(epoch.records for epoch in client.epochs) >= 120, "the records behind the checkpoint")
+    wait_for(lambda: sum(epoch.records for epoch in client.epochs) >= 120, "the records after the checkpoint")
     client.stop()
     expected = {k: times for _, k, times in counted(source.all)}
     assert state_of(root, "restored", "count", "count") == expected

@@ -1,4 +1,4 @@
-"""Spark's classes in an archive: used where it fits, no harm where it does not or cannot be written."""
+"""An archive of Spark's classes is used if it fits, and does no harm if it does not fit or cannot be written."""
 
 import shlex
 import subprocess
@@ -47,7 +47,7 @@ def test_a_job_that_fails_leaves_no_archive_and_the_old_one(tmp_path: Path, monk
     assert archive.read_bytes() == b"old"
 
 
-def test_an_environment_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_environment_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "share").write_text("no folder")
     with pytest.raises(ClassArchiveError, match="was not written"):
         write_archive(tmp_path / "share" / "classes.jsa")

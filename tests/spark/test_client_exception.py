@@ -1,4 +1,4 @@
-"""What a job failed with is what was noted first, whoever asks while it fails."""
+"""A job's exception is the first error that was recorded, also for a caller that reads it while the job fails."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,7 @@ from state_engine.spark.driver.running_query import RunningQuery
 
 
 class EndingQuery:
-    """A query that ends while somebody asks whether it is active: the batch notes its error, then Spark stops."""
+    """A query that ends while `isActive` is called: the batch records its error, then Spark stops."""
 
     def __init__(self, client, failure, told):
         self._client, self._failure, self._told = client, failure, told
@@ -27,14 +27,14 @@ class EndingQuery:
 
 
 def session() -> Any:
-    """A session that goes on."""
+    """Returns a session that is not stopped."""
     context = SimpleNamespace(isStopped=lambda: False)
     return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)))
 
 
 @pytest.fixture
 def client():
-    """A client of which nothing is there but what `exception` looks at."""
+    """A client that has only the attributes that `exception` reads."""
     client = object.__new__(JobClient)
     client._stopping, client._error = False, None
     return client

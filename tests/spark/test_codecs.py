@@ -1,4 +1,4 @@
-"""State of a class of one's own in a real stream: restarted with a newer version of its codec."""
+"""State of an author's class in a real stream, restarted with a newer version of its codec."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 class Tally:
-    """How often each word came; no dataclass."""
+    """Counts of words, in a class that is no dataclass."""
 
     def __init__(self, **counts: int) -> None:
         self.counts = counts
@@ -31,7 +31,7 @@ class ByWord(TypeCodec[Tally]):
 
 
 class ByWordInCapitals(ByWord):
-    """The newer release writes capitals, and reads what the older one wrote."""
+    """The codec of the newer release: writes capitals, and reads the older release's format."""
 
     version = 1
 
@@ -74,9 +74,9 @@ def test_a_newer_codec_goes_on_with_the_state(spark, tmp_path: Path) -> None:
     for record in source.all:
         counts = expected.setdefault(record.k, {})
         counts[record.sub.upper()] = counts.get(record.sub.upper(), 0) + 1
-    found = state_of(root, "codecs", "count", "tally")
-    versions = {key: stored["codec_version"] for key, stored in found.items()}
+    state = state_of(root, "codecs", "count", "tally")
+    versions = {key: stored["codec_version"] for key, stored in state.items()}
     assert 1 in versions.values()
-    for key, stored in found.items():
+    for key, stored in state.items():
         counts = {word.upper(): n for word, n in dict(stored["value"]).items()}
         assert counts == expected[key], f"{key} of version {versions[key]}"

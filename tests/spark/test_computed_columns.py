@@ -1,4 +1,4 @@
-"""Columns that a Python function computes in front of an operator, and times of bare values."""
+"""Columns that a Python function computes before an operator, and event times of bare values."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def batch(**columns: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def test_computed_columns_stand_between_the_authors_and_ours() -> None:
+def test_computed_columns_are_between_the_authors_and_ours() -> None:
     runner = ComputedRunner(lambda row: (row.n % 2,), ROWS, KEY, "in")
     [made] = runner([batch(word=["a", "b"], n=[3, 4], __ls_time=[7, 8])])
     assert made.schema.names == ["word", "n", "key", "__ls_time"]
@@ -46,7 +46,7 @@ def test_a_computed_value_of_another_type_is_named() -> None:
         (columns_of_type(Types.LIST(Types.LONG())), [4, 4], ([4, 4], 2)),
     ],
 )
-def test_between_operators_they_stand_behind_the_record(columns: StructType, record: Any, expected: Any) -> None:
+def test_between_operators_they_follow_the_record(columns: StructType, record: Any, expected: Any) -> None:
     class Length(TimestampAssigner):
         def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
             return len(value)

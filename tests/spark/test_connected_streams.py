@@ -1,4 +1,4 @@
-"""Two streams in one operator: each with its columns, both with the state of their key."""
+"""Two streams in one operator: each has its own columns, and both access the state of their key."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_an_enrichment_join_through_restart_restore_and_rescale(spark, tmp_path:
 
 
 class Sides(KeyedCoProcessFunction):
-    """Tells each record's place in its key, over both inputs."""
+    """Emits each record's place within its key, over both inputs."""
 
     def open(self, runtime_context: Any) -> None:
         self.place = runtime_context.get_state(ValueStateDescriptor("place", Types.LONG()))
@@ -73,7 +73,7 @@ def test_two_ordered_inputs_come_in_one_order_and_input_1_first_among_equals(
     folders = Folders(tmp_path, 2)
     folders.add(2, 2, rows=40)
     job = StreamJob(f"order-{parallelism}", root=str(tmp_path / "root"), parallelism=parallelism)
-    # The source of input 2 stands in front in the batch: only the order brings input 1 forward.
+    # The source of input 2 comes first in the batch: only the order puts input 1 before it.
     two, one = (job.from_stream(source.stream(spark, per_epoch=2)) for source in folders.inputs)
     one, two = one.select("n", "n div 7 as at", "sub"), two.select("v", "sub as s", "n as number", "n div 7 as since")
     keyed = one.key_by("sub", order_by=["at"]).connect(two.key_by("s", order_by=["since"]))
@@ -84,13 +84,13 @@ def test_two_ordered_inputs_come_in_one_order_and_input_1_first_among_equals(
     rows = MemorySink(job.name).rows()
     assert len(rows) == len(folders.all)
     for sub in set(subs.values()):
-        own = sorted((row["place"], row["n"] // 7, row["side"]) for row in rows if subs[row["n"]] == sub)
-        assert [place for place, _, _ in own] == list(range(len(own)))
-        assert [rest for _, *rest in own] == sorted(rest for _, *rest in own)
+        places = sorted((row["place"], row["n"] // 7, row["side"]) for row in rows if subs[row["n"]] == sub)
+        assert [place for place, _, _ in places] == list(range(len(places)))
+        assert [rest for _, *rest in places] == sorted(rest for _, *rest in places)
 
 
 class Threshold(KeyedCoProcessFunction):
-    """Lets counts pass that are above the newest threshold of their key."""
+    """Emits the counts that are above the newest threshold of their key."""
 
     def open(self, runtime_context: Any) -> None:
         self.threshold = runtime_context.get_state(ValueStateDescriptor("threshold", Types.LONG()))
@@ -102,7 +102,7 @@ class Threshold(KeyedCoProcessFunction):
         self.threshold.update(value.v)
 
 
-def test_an_operators_output_connected_with_a_source_and_behind_it_a_third_operator(spark, tmp_path: Path) -> None:
+def test_an_operators_output_connected_with_a_source_and_a_third_operator_after_it(spark, tmp_path: Path) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)
 
     def job(**options: Any) -> StreamJob:
@@ -143,7 +143,7 @@ class Pairs(CoMapFunction):
 
 
 class Several(CoFlatMapFunction):
-    """Keeps, when it is keyed, the last `n` of input 1, and gives it with each record of input 2."""
+    """If it is keyed, keeps the last `n` of input 1, and emits it with each record of input 2."""
 
     def open(self, runtime_context: Any) -> None:
         self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
@@ -232,7 +232,7 @@ def test_a_function_that_raises_names_input_key_and_record(spark, tmp_path: Path
     assert client.spark_jobs == 1
 
 
-def test_a_failure_on_one_side_of_a_connect_is_told_and_not_what_it_poisoned(spark, tmp_path: Path) -> None:
+def test_a_failure_on_one_side_of_a_connect_is_reported_and_not_what_it_poisoned(spark, tmp_path: Path) -> None:
     class Fails(KeyedProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Any:
             raise ValueError("cannot digest this")

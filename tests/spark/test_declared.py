@@ -1,4 +1,4 @@
-"""Declared operators in jobs: restarts at other parallelisms, other backends, event times for what stands behind."""
+"""Declared operators in jobs: restarts with other parallelisms and backends, event times for downstream operators."""
 
 import math
 from collections import defaultdict
@@ -22,18 +22,24 @@ AGGREGATES = {
 
 
 def expected(rows: Any) -> dict[Any, tuple[Any, ...]]:
-    """What a key's records come to."""
+    """Returns the expected aggregates of each key."""
     of_key = defaultdict(list)
     for row in sorted(rows):
         of_key[row.k].append(row)
     return {
-        k: (len(own), sum(r.v for r in own), min(r.v for r in own), sum(r.v for r in own) / len(own), own[-1].n)
-        for k, own in of_key.items()
+        k: (
+            len(records),
+            sum(r.v for r in records),
+            min(r.v for r in records),
+            sum(r.v for r in records) / len(records),
+            records[-1].n,
+        )
+        for k, records in of_key.items()
     }
 
 
 class Ran(NamedTuple):
-    """What three runs of one job have read and given; `after` has what the sums were after each run."""
+    """Input and output of three runs of one job; `after` has the sums after each run."""
 
     records: list[Record]
     root: Path
@@ -79,14 +85,14 @@ def test_duplicates_in_other_epochs_and_runs(ran: Ran) -> None:
 
 
 class TellsTime(KeyedProcessFunction):
-    """Gives the event time of each record."""
+    """Emits the event time of each record."""
 
     def process_element(self, value: Any, ctx: Any) -> list[Any]:
         return [(ctx.get_current_key(), ctx.timestamp())]
 
 
 def test_rows_have_event_times(spark: Any, tmp_path: Path) -> None:
-    """Of an aggregate: the latest of its key's records in the epoch; of a first record: its own."""
+    """An aggregate has the latest event time of its key's records in the epoch; a first record has its own."""
     source, told = Input(tmp_path / "in").add_many(2), "k string, at bigint"
     job = StreamJob("timed", root=str(tmp_path / "root"), parallelism=2)
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(60)).with_timestamp_column("n")

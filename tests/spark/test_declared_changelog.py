@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 
 def known(rows: Iterable[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
-    """What a reader of the changes holds at the end, by the first column."""
+    """Returns the rows that a reader of the changes has at the end, by the first column."""
     held: dict[Any, tuple[Any, ...]] = {}
     for row in rows:
         key, *results, op = row.values()
@@ -28,7 +28,7 @@ def known(rows: Iterable[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
 
 
 def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
-    """The newest record of each key; how many of them each `sub` has now, and what sum, mean, least and latest."""
+    """For the newest records of all keys: their number per `sub`, and their sum, mean, minimum and latest value."""
     source, root = Input(tmp_path / "in"), tmp_path / "root"
 
     def job(backend: str, parallelism: int) -> StreamJob:
@@ -46,12 +46,12 @@ def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
         of_sub: dict[str, list[Record]] = defaultdict(list)
         for row in newest.values():
             of_sub[row.sub].append(row)
-        found: dict[Any, tuple[Any, ...]] = {}
+        results: dict[Any, tuple[Any, ...]] = {}
         for sub, rows in of_sub.items():
             values = [row.v for row in rows]
             total = sum(values)
-            found[sub] = len(rows), total, total / len(rows), min(values), max(row.n for row in rows)
-        return found
+            results[sub] = len(rows), total, total / len(rows), min(values), max(row.n for row in rows)
+        return results
 
     source.add_many(2)
     run_all(job("heap", 2))
@@ -64,7 +64,7 @@ def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_among_the_first_or_aggregated_is_aggregated_by_another_key(spark: Any, tmp_path: Path) -> None:
-    """How many places each `k` has among the first of each `sub`; and how many of them have so many records."""
+    """Counts the places of each `k` among the first records of each `sub`, and the keys per number of records."""
     source, root = Input(tmp_path / "in"), tmp_path / "root"
 
     def job(backend: str, parallelism: int) -> StreamJob:
@@ -85,10 +85,10 @@ def test_what_is_among_the_first_or_aggregated_is_aggregated_by_another_key(spar
         return made
 
     def grouped(rows: Iterable[Any], column: int) -> dict[Any, list[Any]]:
-        found: dict[Any, list[Any]] = defaultdict(list)
+        groups: dict[Any, list[Any]] = defaultdict(list)
         for row in rows:
-            found[row[column]].append(row)
-        return found
+            groups[row[column]].append(row)
+        return groups
 
     def check() -> None:
         in_order = sorted(source.all, key=lambda row: row.n)

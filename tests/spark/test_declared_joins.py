@@ -1,4 +1,4 @@
-"""Declared joins in jobs: through restarts at other parallelisms and a restore, late records, operators behind them."""
+"""Declared joins in jobs: restarts at other parallelisms, a restore, late records, and downstream operators."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,13 +17,13 @@ LOWER, UPPER = -10, 15
 
 
 def in_order(stream: Any) -> Any:
-    """Records come in the order of `n`, which is their time."""
+    """Orders the records by `n`, which is their event time."""
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0)).with_timestamp_column("n")
     return stream.assign_timestamps_and_watermarks(strategy)
 
 
 def add(folders: Folders, files: int) -> None:
-    """Adds 40 more milliseconds per file to both folders: each record to one of them, some to both."""
+    """Adds files with 40 more milliseconds each to both folders: each record to one of them, some to both."""
     for _ in range(files):
         first = 1 + max((row.n for row in folders.all), default=-1)
         rows = [Record(n, None if n % 13 == 0 else f"k{n * 7 % 5}", f"s{n % 3}", n) for n in range(first, first + 40)]
@@ -68,10 +68,10 @@ def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_pa
         run_all(interval_job(spark, folders, root, how, bounded=bounded, backend=backend), **options)
 
     def rows() -> list[tuple[Any, Any]]:
-        found = MemorySink(f"interval-{how}").rows()
+        output = MemorySink(f"interval-{how}").rows()
         names = {row.n: (row.k, row.sub) for row in folders.inputs[0].all}
-        assert all(row["ordered"] is None or names[row["ordered"]] == (row["k"], row["sub"]) for row in found)
-        return [(row["ordered"], row["sent"]) for row in found]
+        assert all(row["ordered"] is None or names[row["ordered"]] == (row["k"], row["sub"]) for row in output)
+        return [(row["ordered"], row["sent"]) for row in output]
 
     add(folders, 2)
     run()
@@ -82,13 +82,13 @@ def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_pa
     assert newest(root, f"interval-{how}").generation == 2
     add(folders, 1)
     run(bounded=True)
-    known = partners(folders)
+    pairs = partners(folders)
     alone: list[Any] = []
     if how == "left":
-        alone = [(row.n, None) for row in folders.inputs[0].all if row.n not in {one for one, _ in known}]
+        alone = [(row.n, None) for row in folders.inputs[0].all if row.n not in {one for one, _ in pairs}]
     if how == "right":
-        alone = [(None, row.n) for row in folders.inputs[1].all if row.n not in {other for _, other in known}]
-    assert Counter(rows()) == Counter([*known, *alone])
+        alone = [(None, row.n) for row in folders.inputs[1].all if row.n not in {other for _, other in pairs}]
+    assert Counter(rows()) == Counter([*pairs, *alone])
     assert alone or how == "inner"
     assert not state_of(root, f"interval-{how}", "near", "left"), "nothing is left of what is over"
 
@@ -117,15 +117,15 @@ def test_a_temporal_join_through_restart_restore_and_rescale(spark: Any, tmp_pat
         valid = [v.n for v in folders.inputs[1].all if v.k == order.k and v.k is not None and v.n <= order.n]
         if valid or how == "left":
             wanted.append((order.k, order.sub, order.n, max(valid, default=None)))
-    found = [tuple(row.values()) for row in MemorySink(f"temporal-{how}").rows()]
-    assert Counter(found) == Counter(wanted)
+    output = [tuple(row.values()) for row in MemorySink(f"temporal-{how}").rows()]
+    assert Counter(output) == Counter(wanted)
     kept = state_of(root, f"temporal-{how}", "versioned", "versions")  # fails if a key has more than one
     newest_of = {row.k: row.n for row in sorted(folders.inputs[1].all) if row.k is not None}
     assert {key: version["at"] for key, version in kept.items()} == newest_of
 
 
-def test_windows_behind_joins_lose_nothing(spark: Any, tmp_path: Path) -> None:
-    """Rows have event times that are not late for what stands behind, those without a partner, too."""
+def test_windows_after_joins_lose_nothing(spark: Any, tmp_path: Path) -> None:
+    """Rows have event times that are not late for downstream operators; so have rows without a partner."""
     folders = Folders(tmp_path, 2)
     add(folders, 2)
     job = StreamJob("behind", root=str(tmp_path / "root"), parallelism=2)

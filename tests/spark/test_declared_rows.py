@@ -1,4 +1,4 @@
-"""Declared operators that give records: the newest and the first of each key, through restarts and a restore."""
+"""Declared operators that emit records: the newest and the first of each key, through restarts and a restore."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -38,15 +38,15 @@ def rows_of(sink: str) -> list[tuple[Any, ...]]:
 
 
 def top(rows: Iterable[Record], n: int, order: Callable[[Record], Any]) -> dict[Any, Record]:
-    """The first rows of each key, by key and rank."""
+    """Returns the first rows of each key, by key and rank."""
     of_key: dict[Any, list[Record]] = {}
     for row in sorted(rows):
         of_key.setdefault(row.k, []).append(row)
-    return {(k, at): row for k, own in of_key.items() for at, row in enumerate(sorted(own, key=order)[:n], 1)}
+    return {(k, at): row for k, records in of_key.items() for at, row in enumerate(sorted(records, key=order)[:n], 1)}
 
 
 def known(rows: Iterable[dict[str, Any]]) -> dict[Any, Record]:
-    """What a reader of the changes holds at the end."""
+    """Returns the rows that a reader of the changes has at the end."""
     held: dict[Any, Record] = {}
     for row in rows:
         *record, rank, op = row.values()
@@ -68,9 +68,9 @@ def test_the_first_records_through_a_restore(spark: Any, tmp_path: Path, descend
         keyed = made.from_stream(source.stream(spark)).key_by("k", order_by=["n"])
         first = keyed.top_n(3, by="v", descending=descending, uid="top")
         first.sink_to(MemorySink(name), uid="out")
-        # What reads the changes as any other stream, and says so: how many there are of a key.
+        # This operator declares that it reads the changes as any other stream: how many there are of a key.
         first.where("op is not null").key_by("k").aggregate(
-            {"rows": Aggregate.count(), "highest": Aggregate.max("rank")}, uid="behind"
+            {"rows": Aggregate.count(), "highest": Aggregate.max("rank")}, uid="downstream"
         )
         return made
 
@@ -94,7 +94,7 @@ def test_the_first_records_through_a_restore(spark: Any, tmp_path: Path, descend
 def lists_of(root: Path, job: str) -> dict[Any, list[Any]]:
     from state_engine.inspect import read_state
 
-    found: dict[Any, list[Any]] = {}
+    lists: dict[Any, list[Any]] = {}
     for row in read_state(str(root), job, "top", "top").to_pylist():
-        found.setdefault(row["k"], []).append(row["value"])
-    return found
+        lists.setdefault(row["k"], []).append(row["value"])
+    return lists

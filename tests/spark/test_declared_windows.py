@@ -34,11 +34,11 @@ def at(ms: int) -> datetime:
 
 class ByRows(WindowFunction[Any, Any, Any, Any]):
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
-        own = list(inputs)
-        total = sum(row.v for row in own)
+        rows = list(inputs)
+        total = sum(row.v for row in rows)
         yield (
-            key, at(window.start), at(window.end), len(own), total, total / len(own), own[0].n,
-            max(row.sub for row in own), [row.n for row in own],
+            key, at(window.start), at(window.end), len(rows), total, total / len(rows), rows[0].n,
+            max(row.sub for row in rows), [row.n for row in rows],
         )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def test_equals_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_p
 
 @pytest.mark.parametrize("in_partitions", [False, True])
 def test_windows_that_an_epoch_makes_due_fire_in_it(spark: Any, tmp_path: Path, in_partitions: bool) -> None:
-    """Of partitions nobody knows what the others bring: windows wait for the next epoch."""
+    """With partitions, a subtask does not know the records of the other partitions: windows wait for the next epoch."""
     source, root, name = Input(tmp_path / "in").add_many(1), str(tmp_path / "root"), f"due {in_partitions}"
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("n")
     if in_partitions:
@@ -160,6 +160,6 @@ def test_windows_by_columns_feed_windows_of_all(spark: Any, tmp_path: Path) -> N
     run_all(job)
     wanted = []
     for start in range(0, 180, 40):
-        own = [row for row in source.all if start <= row.n < start + 40]
-        wanted.append((at(start), at(start + 40), len(own), len({(row.k, row.n // 10) for row in own})))
+        records = [row for row in source.all if start <= row.n < start + 40]
+        wanted.append((at(start), at(start + 40), len(records), len({(row.k, row.n // 10) for row in records})))
     assert rows("forties") == sorted(wanted, key=repr)

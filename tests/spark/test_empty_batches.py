@@ -15,7 +15,7 @@ PIPELINES = {"nothing": "n < 0", "all": "n >= 0", "one-key": "k = 'k3'"}
 
 
 class Ran(NamedTuple):
-    """The job's input, what came of it, and its state root."""
+    """The job's input, its output, and its state root."""
 
     records: list[Record]
     per_epoch: list[int]

@@ -1,4 +1,4 @@
-"""How a client ends a job, without Spark: what stands in for query, driver and publisher does as it is told."""
+"""How a client ends a job, without Spark: query, driver and publisher are replaced by doubles."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ from state_engine.storage.job_lock import Holder, hold, holder, lock_folder
 
 
 class Context:
-    """Half of a Spark context: whether it was stopped, by Python or in its JVM, or has no JVM any more."""
+    """A part of a Spark context: whether Python or its JVM stopped it, or whether its JVM has ended."""
 
     def __init__(self) -> None:
         self._jsc: Any = self
@@ -47,7 +47,7 @@ class Query:
 
 
 class Driver:
-    """Runs no epochs, and counts those that are begun."""
+    """A driver that runs no epochs, and counts the epochs that are begun."""
 
     wants_rescale = False
     begun = 0
@@ -77,7 +77,7 @@ class Driver:
 
 
 class Publisher:
-    """Publishes until `ended` is set."""
+    """A publisher that publishes until `ended` is set."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -93,13 +93,13 @@ class Publisher:
 @pytest.fixture
 def client() -> Any:
     job: Any = SimpleNamespace(name="flights", settings=SimpleNamespace(heartbeat_interval_ms=200))
-    found: Any = JobClient(job, StartOptions())
+    client: Any = JobClient(job, StartOptions())
     session: Any = SimpleNamespace(sparkContext=Context())
-    found._query = RunningQuery(Query(), session, "flights")
-    found._driver, found._listens = Driver(), True
-    found._started = SimpleNamespace(publisher=Publisher(), coordinator=CheckpointCoordinator())
-    found._idle_tasks = lambda: None
-    return found
+    client._query = RunningQuery(Query(), session, "flights")
+    client._driver, client._listens = Driver(), True
+    client._started = SimpleNamespace(publisher=Publisher(), coordinator=CheckpointCoordinator())
+    client._idle_tasks = lambda: None
+    return client
 
 
 def test_a_batch_that_is_offered_while_a_stop_begins_does_not_begin(client: Any) -> None:
@@ -126,7 +126,7 @@ def test_a_batch_that_is_offered_while_a_stop_begins_does_not_begin(client: Any)
     assert client.exception is None
 
 
-def test_no_epoch_without_input_begins_behind_a_stop(client: Any) -> None:
+def test_no_epoch_without_input_begins_after_a_stop(client: Any) -> None:
     client._started.coordinator.request()
     client._stopping = True
     client._beat()
@@ -142,7 +142,7 @@ def test_waiting_keeps_to_its_time_while_a_checkpoint_is_published(client: Any) 
     assert coordinator.wants_epoch(0)
     publisher.ended.set()
     assert client.await_termination(10)
-    assert not coordinator.wants_epoch(0), "who asked was told that nothing comes any more"
+    assert not coordinator.wants_epoch(0), "the request has ended, because no epoch comes any more"
 
 
 def test_no_state_says_that_a_job_has_stopped_while_it_still_publishes(client: Any) -> None:
@@ -182,7 +182,7 @@ def test_a_job_is_held_from_before_its_log_is_read_until_it_has_ended(
     with pytest.raises(StopRequestedError):
         JobClient(job, StartOptions()).start()
     assert held == [Holder(os.getpid(), "program")]
-    assert holder(folder) is None, "a start that fails lets go of it"
+    assert holder(folder) is None, "a start that fails releases the lock"
     client._let_go = hold(root, "flights", "program")
     client.stop()
     assert holder(folder) is None

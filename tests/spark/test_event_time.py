@@ -60,7 +60,7 @@ class Files:
 
 
 class Sessions(KeyedProcessFunction):
-    """Sessions by hand: a timer `GAP` behind the newest record of a key closes its session."""
+    """Sessions without windows: a timer `GAP` after the newest record of a key closes its session."""
 
     def open(self, runtime_context: Any) -> None:
         self.values = runtime_context.get_list_state(ListStateDescriptor("values", Types.LONG()))
@@ -82,7 +82,7 @@ class Sessions(KeyedProcessFunction):
 
 
 class Seen(KeyedProcessFunction):
-    """What an operator behind another one sees of event time."""
+    """Emits the event times and watermarks that a downstream operator has."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         ctx.timer_service().register_event_time_timer(ctx.timestamp())
@@ -114,18 +114,18 @@ EVENTS_IN_ORDER: list[Event] = [(f"k{n % 3}", n, 100 + n + (40 if n > 8 else 0),
 
 
 def expected_sessions() -> list[tuple[Any, ...]]:
-    found: list[Any] = []
+    sessions: list[Any] = []
     for key in ("k0", "k1", "k2"):
         last, values = None, []
         for _, v, at, _ in (event for event in EVENTS_IN_ORDER if event[0] == key):
             assert at is not None
             if last is not None and at - last >= GAP:
-                found.append((key, last + GAP, values))
+                sessions.append((key, last + GAP, values))
                 values = []
             last, values = at, [*values, v]
         assert last is not None
-        found.append((key, last + GAP, values))
-    return sorted(found)
+        sessions.append((key, last + GAP, values))
+    return sorted(sessions)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_restart_goes_on_from_the_watermark(spark, tmp_path: Path, started) ->
     assert client.state == "CANCELED"
 
 
-def test_an_operator_behind_another_is_an_epoch_later(spark, tmp_path: Path) -> None:
+def test_a_downstream_operator_is_an_epoch_later(spark, tmp_path: Path) -> None:
     files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("a", 2, 130, "")).add(("b", 3, 160, ""))
     job = StreamJob("chain", root=str(tmp_path / "root"), parallelism=2, heartbeat_interval_ms=60_000)
     sink = MemorySink("chain")
@@ -176,8 +176,8 @@ def test_an_operator_behind_another_is_an_epoch_later(spark, tmp_path: Path) -> 
         Seen(), SEEN, uid="seen"
     ).sink_to(sink, uid="out")
     client = run_all(job)
-    # The sessions of a close on the way to the records at 130 and 160, in epochs 2 and 3. `seen` stands one below
-    # where `sessions` stood an epoch before; its timers fire in epochs 4 (at 127) and 5, the row of b comes in epoch 4.
+    # The sessions of a close before the records at 130 and 160, in epochs 2 and 3. The watermark of `seen` is one below
+    # that of `sessions` an epoch before. Its timers fire in epochs 4 (at 127) and 5; the row of b comes in epoch 4.
     records = [("a", 110, -END - 1), ("a", 140, 97), ("b", 170, 127)]
     assert rows(sink) == [*records, ("timer", 110, 127), ("timer", 140, END), ("timer", 170, END)]
     assert [e.kind for e in client.epochs] == ["epoch"] * 3 + ["idle"] * 2
@@ -198,14 +198,14 @@ def test_the_slowest_partition_holds_the_watermark(spark, tmp_path: Path) -> Non
 
 
 RELEASES = [(100, None), (1000, "p"), (2000, "k"), (3000, None)]
-"""Times of the input, and the column that tells partitions."""
+"""Event times of the input, and the column that identifies the partitions."""
 
 
-# `tests/epoch/test_event_time_of_a_driver.py` goes through all of them, too.
+# `tests/epoch/test_event_time_of_a_driver.py` tests all of them, too.
 @pytest.mark.parametrize("releases", [2, pytest.param(len(RELEASES), marks=pytest.mark.long)])
 def test_a_later_release_may_tell_partitions_by_another_column(spark, tmp_path: Path, releases: int) -> None:
     files, root = Files(tmp_path / "in"), tmp_path / "root"
-    found = []
+    watermarks = []
     for time, column in RELEASES[:releases]:
         files.add(("a", 1, time, f"x{time}"), ("b", 2, time - 50, f"y{time}"))
         job, sink = StreamJob("columns", root=str(root), parallelism=2), MemorySink("columns")
@@ -214,8 +214,8 @@ def test_a_later_release_may_tell_partitions_by_another_column(spark, tmp_path: 
         timed.key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
         run_all(job)
         sealed = newest(root, "columns")
-        found.append((sealed.watermarks["seen"], sealed.operators["seen"].partition_columns))
-    assert found == [(98, ()), (948, ("p",)), (1948, ("k",)), (2998, ())][:releases]
+        watermarks.append((sealed.watermarks["seen"], sealed.operators["seen"].partition_columns))
+    assert watermarks == [(98, ()), (948, ("p",)), (1948, ("k",)), (2998, ())][:releases]
 
 
 class Half(TimestampAssigner):
@@ -249,7 +249,7 @@ class Pass(ProcessFunction):
         yield value.k, value.at
 
 
-def test_a_strategy_behind_an_operator(spark, tmp_path: Path) -> None:
+def test_a_strategy_after_an_operator(spark, tmp_path: Path) -> None:
     """By a function, and by a column."""
     files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("b", 2, 200, ""))
     strategy = WatermarkStrategy.for_monotonous_timestamps()
@@ -317,7 +317,7 @@ def test_a_bounded_input_has_to_be_read_to_its_end(spark, tmp_path: Path) -> Non
 
 
 class Alternating(KeyedProcessFunction):
-    """Registers at the record's time, and again from the timer by processing time: a row without event time."""
+    """Registers a processing-time timer for each record; the row that the timer emits has no event time."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -345,7 +345,9 @@ def test_a_row_of_a_processing_time_timer_has_no_event_time(spark, tmp_path: Pat
     assert rows(sink) == [("a", None)]
 
 
-def test_an_idle_partition_holds_nobody_back(spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_partition_holds_no_watermark_back(
+    spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("state_engine.spark.driver.client.SystemClock", Ahead)
     files = Files(tmp_path / "in").add(("a", 1, 300, "x"), ("b", 2, 50, "y"))
     job, sink = StreamJob("sleepy", root=str(tmp_path / "root"), parallelism=2), MemorySink("sleepy")
@@ -364,7 +366,7 @@ def test_an_idle_partition_holds_nobody_back(spark, tmp_path: Path, started, mon
 
 
 class Recent(KeyedProcessFunction):
-    """How many records of a key came without a gap of `GAP` in event time."""
+    """Counts the records of a key that came without a gap of `GAP` in event time."""
 
     def open(self, runtime_context: Any) -> None:
         descriptor = ValueStateDescriptor("recent", Types.LONG(), default_value=0)

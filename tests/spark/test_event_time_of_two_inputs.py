@@ -1,4 +1,4 @@
-"""Event time where two streams meet: the operator stands at the least of both, and its timers fire for both."""
+"""Event time where two streams meet: the operator has the lower watermark, and its timers fire for both inputs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ FOUND = "of string, at bigint, paid boolean, watermark bigint"
 
 
 class Settle(KeyedCoProcessFunction):
-    """Tells `PATIENCE` behind each order whether its key was paid for by then, whenever records were read."""
+    """Emits, `PATIENCE` after each order, whether its key was paid for by then, whenever the records were read."""
 
     def open(self, runtime_context: Any) -> None:
         self.paid_at = runtime_context.get_state(ValueStateDescriptor("paid_at", Types.LONG()))
@@ -49,7 +49,7 @@ def settle_job(spark: Any, folders: Folders, root: Path, name: str, *, bounded: 
 
 
 def expected(folders: Folders) -> list[tuple[Any, ...]]:
-    """As a loop would find it that had all records before it."""
+    """Computes the expected output by a loop over all records."""
     first_paid: dict[Any, int] = {}
     for row in folders.inputs[1].all:
         first_paid.setdefault(row.k, row.n)

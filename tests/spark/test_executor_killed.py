@@ -22,7 +22,7 @@ SCRIPT = Path(__file__).with_name("executor_job.py")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All jobs have run here, in one cluster: its start costs more than they do."""
+    """Runs all jobs in one cluster, because its start takes longer than the jobs, and returns their folder."""
     folder = tmp_path_factory.mktemp("executors")
     Input(folder / "in").add_many(3)
     done = subprocess.run(

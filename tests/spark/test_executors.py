@@ -1,4 +1,4 @@
-"""Which executors there are, as Spark's scheduler and its books have them, of which the books come later."""
+"""Which executors exist, by Spark's scheduler and by its status store, which is updated later."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,7 @@ class Sequence(list[Any]):
 
 
 class Context:
-    """A Spark context with a scheduler and its books; it counts how often the books were opened."""
+    """A Spark context with a scheduler and a status store; it counts how often the store was read."""
 
     def __init__(self) -> None:
         self.ids = Sequence()

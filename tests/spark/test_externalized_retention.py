@@ -1,4 +1,4 @@
-"""What becomes of the checkpoints of a real stream that is cancelled, that fails, that finishes, that is stopped."""
+"""Whether the checkpoints of a real stream are kept when it is cancelled, fails, finishes or is stopped."""
 
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ NONE = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
 
 def modes(first: ExternalizedCheckpointRetention) -> list[Any]:
-    """All modes; those after the first run in the long run: `tests/checkpoint/test_externalized.py` has the table."""
+    """Lists all modes; all but `first` run in the long run. `tests/checkpoint/test_externalized.py` has the table."""
     others = [mode for mode in (RETAIN, DELETE, NONE) if mode is not first]
     return [first, *(pytest.param(mode, marks=pytest.mark.long) for mode in others)]
 
 
 class CountUntilTold(Count):
-    """Fails at a value that no other record has."""
+    """A count that fails at a value that only one record has."""
 
     def process_element(self, value: Any, ctx: Any) -> list[Any]:
         if value.v == 1_000:
@@ -47,7 +47,7 @@ class CountUntilTold(Count):
 
 
 class Job:
-    """A job whose checkpoints follow each other closely."""
+    """A job that takes checkpoints in short intervals."""
 
     def __init__(self, spark: Any, folder: Path, mode: ExternalizedCheckpointRetention) -> None:
         self.spark, self.root, self.mode = spark, folder / "root", mode
@@ -74,7 +74,7 @@ class Job:
         assert state_of(self.root, self.name, "count", "count", at=savepoint_id) == expected
 
     def check_next_start(self, *, begins_anew: bool) -> None:
-        """It reads all input again if nothing is left, else none that was read."""
+        """Checks that the next start reads all input again if no checkpoint is left, and otherwise only new input."""
         assert (newest(self.root, self.name) is None) == begins_anew
         if begins_anew:
             MemorySink.clear_all()

@@ -1,4 +1,4 @@
-"""Spark's text of a failure is long, and its cause is in the middle: what is told is the cause. No JVM."""
+"""Spark's text of a failure is long, and its cause is in the middle: the message shows the cause. No JVM."""
 
 import pickle
 import signal
@@ -30,7 +30,7 @@ FAILED = (
 
 
 class SparkError(Exception):
-    """As one of Spark's: what it says is all that counts."""
+    """An exception like Spark's: only its text counts."""
 
 
 def of_python(raised: str) -> SparkError:
@@ -48,7 +48,7 @@ def of_python(raised: str) -> SparkError:
         ("job.OwnError: <exception str() failed>", "job.OwnError: <exception str() failed>"),
     ],
 )
-def test_the_last_line_of_the_python_traceback_is_told(raised: str, told: str) -> None:
+def test_the_last_line_of_the_python_traceback_is_reported(raised: str, told: str) -> None:
     assert told_by(of_python(raised)) == (told, None)
 
 
@@ -57,7 +57,7 @@ def test_of_several_tracebacks_the_last_one_counts() -> None:
     assert told_by(of_python(f"{first}OSError: the last")).cause == "OSError: the last"
 
 
-def test_an_exception_in_a_group_is_told() -> None:
+def test_an_exception_in_a_group_is_reported() -> None:
     group = (
         f'{FAILED}  + Exception Group Traceback (most recent call last):\n  |   File "a.py", line 1, in f\n'
         "  | ExceptionGroup: two (1 sub-exception)\n  +-+---------------- 1 ----------------\n"
@@ -161,11 +161,11 @@ def test_what_is_no_named_error_is_quoted_in_another_one() -> None:
         ("", "Spark has said nothing."),
     ],
 )
-def test_what_is_no_python_exception_is_told_too(text: str, told: str) -> None:
+def test_what_is_no_python_exception_is_reported_too(text: str, told: str) -> None:
     assert told_by(SparkError(text)).cause == told
 
 
-def test_an_exception_of_spark_without_a_jvm_to_ask_is_told_by_its_class() -> None:
+def test_an_exception_of_spark_without_a_jvm_is_reported_by_its_class() -> None:
     class Gone(Exception):
         def __str__(self) -> str:
             raise AssertionError
@@ -242,8 +242,8 @@ def test_a_function_without_uid_that_a_worker_cannot_load_is_named_by_its_place(
 
 def test_a_map_travels_with_all_that_it_has() -> None:
     here = MapRunner(len, COLUMNS, COLUMNS, ["a", "b"], "total")
-    there = pickle.loads(cloudpickle.dumps(here))
-    assert _parts(there) == _parts(here)
+    unpickled = pickle.loads(cloudpickle.dumps(here))
+    assert _parts(unpickled) == _parts(here)
 
 
 def _parts(runner: MapRunner) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A driver that seals nothing finds out that another one has taken its job over; without Spark."""
+"""A driver that seals nothing notices that another driver has taken over its job; without Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from state_engine.testing.sample_jobs import sample_job
 
 
 class CountingLog:
-    """Counts what is asked of a log; raises `error` instead of an answer."""
+    """A log that records what is read; raises `error`, if it is set, instead of an answer."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
@@ -30,8 +30,8 @@ class CountingLog:
         self.asked.append((generation, epoch))
         if self.error is not None:
             raise self.error
-        found: StoredManifest = self._log.read(generation, epoch)
-        return found
+        stored: StoredManifest = self._log.read(generation, epoch)
+        return stored
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def head(job: JobBuilder) -> StoredManifest:
 
 
 def claim(job: JobBuilder, head: StoredManifest, kind: Any = "claim") -> StoredManifest:
-    """What a start of somebody else seals behind the newest epoch."""
+    """Returns what another driver's start seals after the newest epoch."""
     return job.log.put(carried(head, kind, incarnation="another", number=2, now_ms=9))
 
 
@@ -54,7 +54,7 @@ def driver_of(head: StoredManifest) -> EpochDriver:
     return EpochDriver(Head(root="root", stored=head, operators=()), nothing, nothing, nothing, nothing, ManualClock())
 
 
-def test_one_name_is_asked_for_once_in_an_interval_and_never_by_a_driver_that_seals(job, head) -> None:
+def test_one_name_is_read_once_in_an_interval_and_never_by_a_driver_that_seals(job, head) -> None:
     log, clock = CountingLog(job.log), ManualClock(5_000)
     watch = FenceWatch(log, 1_000, clock)
     for _ in range(25):
@@ -76,10 +76,10 @@ def test_a_start_or_a_restore_of_another_driver_ends_an_idle_one_by_name(job, he
     assert watch.look(driver.head) is None
     claim(job, head, kind)
     clock.advance(1_000)
-    found = watch.look(driver.head)
-    assert found is not None
+    successor = watch.look(driver.head)
+    assert successor is not None
     with pytest.raises(FencedError, match=r"sealed by incarnation 2 \(another\)") as caught:
-        driver.check_owner(found)
+        driver.check_owner(successor)
     assert caught.value.action
     assert not driver.is_due(1 << 60)
     with pytest.raises(FencedError):

@@ -1,4 +1,4 @@
-"""Forks: another job goes on from a savepoint while its origin goes on too."""
+"""Forks: another job starts from a savepoint while its origin continues."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_a_fork_goes_on_from_the_savepoint_while_its_origin_is_further(spark, tm
         return tally_job(source.stream(spark), root, "fork", fork_sinks, 3)
 
     pin = run_all(origin()).trigger_savepoint()
-    behind = len(truth(source.all).tally)
+    skipped = len(truth(source.all).tally)
     source.add_many(1)
     run_all(origin())
     head = newest(root, "origin")
@@ -54,13 +54,13 @@ def test_a_fork_goes_on_from_the_savepoint_while_its_origin_is_further(spark, tm
     run_all(origin())
     assert_tally(root, "origin", origin_sinks, source.all)
     expected = truth(source.all)
-    assert table_rows(fork_sinks.tally) == expected.tally[behind:]
+    assert table_rows(fork_sinks.tally) == expected.tally[skipped:]
     for state in ("times", "recent", "by_sub"):
         assert state_of(root, "origin", "tally", state) == expected.states[state]
 
 
 def test_a_fork_whose_files_are_gone(spark, tmp_path: Path) -> None:
-    """What its origin has read behind the savepoint, the fork has still to read."""
+    """The fork still has to read the files that its origin has read after the savepoint."""
     root = tmp_path / "root"
     source = Input(tmp_path / "in").add_many(2)
     pin = run_all(count_job(source.stream(spark), root, "whole")).trigger_savepoint()
@@ -80,7 +80,7 @@ def test_a_fork_whose_files_are_gone(spark, tmp_path: Path) -> None:
     assert by_n(MemorySink("holed").rows()) == counted(source.all)[120:]
 
 
-@pytest.mark.long  # as in `test_inlined_changes.py`, which restores a savepoint of a job that has gone on, too
+@pytest.mark.long  # `test_inlined_changes.py` also restores a savepoint of a job that has continued
 def test_a_restore_to_a_savepoint_while_the_generation_is_further(spark, tmp_path: Path) -> None:
     root = tmp_path / "root"
     source = Input(tmp_path / "in").add_many(2)
@@ -108,7 +108,7 @@ def test_a_fork_can_be_forked(spark, tmp_path: Path) -> None:
     second = run_all(two()).trigger_savepoint()
     base = newest(root, "two").base
     assert base is not None
-    for epoch in range(1, base.epoch + 1):  # nothing in front of its base is needed any more
+    for epoch in range(1, base.epoch + 1):  # files from before its base are not needed any more
         (root / "two" / manifest_path(1, epoch)).unlink(missing_ok=True)
     source.add_many(1)
     run_all(count_job(source.stream(spark), root, "three", parallelism=3), restore=f"two/{second.savepoint_id}")

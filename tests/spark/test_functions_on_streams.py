@@ -1,4 +1,4 @@
-"""`map`, `flat_map`, `filter`, `reduce` and running aggregations as jobs: equal to a plain loop, over a restart."""
+"""`map`, `flat_map`, `filter`, `reduce` and running aggregations in jobs equal a plain loop, over a restart."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ class Numbered(MapFunction):
 
 
 class Repeated(FlatMapFunction):
-    """Gives a key's records none, one, two and three times in turn, and numbers them."""
+    """Emits a key's records none, one, two and three times in turn, and numbers them."""
 
     def flat_map(self, value: Any) -> Iterator[Any]:
         for part in range(value.times % 4):
@@ -35,7 +35,7 @@ class Repeated(FlatMapFunction):
 
 
 class NotFirst(FilterFunction):
-    """Drops what comes twice in a row, and what is the first of its key."""
+    """Drops records that come twice in a row, and the first record of a key."""
 
     def open(self, runtime_context: Any) -> None:
         self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
@@ -47,14 +47,14 @@ class NotFirst(FilterFunction):
 
 
 class Joined(ReduceFunction):
-    """Takes fields of both records."""
+    """Combines fields of both records."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         return value1.n, value1.k, max(value1.sub, value2.sub), value1.v + value2.v
 
 
 class Halved(MapFunction):
-    """Halves the value, and tells the task's name."""
+    """Halves the value, and emits the task's name."""
 
     def open(self, runtime_context: Any) -> None:
         self.name = runtime_context.get_task_name()
@@ -80,7 +80,7 @@ def without_key(stream: Any) -> Any:
 
 
 def pipelines(changed: str) -> dict[str, Callable[[Any], Any]]:
-    """What is built of each source; `changed` is the verb of an operator that has another in each release."""
+    """Returns what is built on each source; `changed` is the verb of the operator that differs in each release."""
     return {
         "keyed": keyed,
         "without key": without_key,
@@ -187,7 +187,7 @@ def stream(spark, tmp_path: Path) -> Any:
     return job.from_stream(Input(tmp_path / "in").add_many(1).stream(spark))
 
 
-def test_a_plain_map_in_front_of_the_first_operator_says_that_a_uid_helps(stream) -> None:
+def test_a_plain_map_before_the_first_operator_says_that_a_uid_helps(stream) -> None:
     with pytest.raises(UnsupportedTopologyError) as caught:
         stream.map(lambda value: value, stream.columns)
     assert "map(..., uid=...)" in caught.value.action

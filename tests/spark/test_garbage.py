@@ -1,4 +1,4 @@
-"""What a worker's search for garbage looks at."""
+"""Which objects a worker's garbage collection examines."""
 
 import gc
 import weakref
@@ -12,7 +12,7 @@ from state_engine.spark.worker.garbage import Garbage
 
 
 class Node:
-    """Something in a cycle."""
+    """An object in a reference cycle."""
 
     def __init__(self) -> None:
         self.own = self
@@ -34,10 +34,10 @@ def test_what_is_new_goes_with_each_collection() -> None:
         assert node() is None
 
 
-def test_what_has_survived_is_looked_at_again_when_something_was_let_go() -> None:
+def test_survivors_are_examined_again_when_something_was_released() -> None:
     one, node = Garbage(), Node()
     for _ in range(4):
-        one.collect()  # as behind tasks 1 to 4, of which the last is a full one
+        one.collect()  # as after tasks 1 to 4; the last collection is a full one
     seen = weakref.ref(node)
     del node
     one.collect()

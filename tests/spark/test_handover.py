@@ -1,4 +1,4 @@
-"""How outputs travel to those who read them. No JVM."""
+"""How outputs are passed to the operators that read them. No JVM."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Jobs whose changes lie in the manifests: they restart, rescale, fork and go back as those with change files do."""
+"""Jobs with changes inlined in manifests restart, rescale, fork and are restored as jobs with change files are."""
 
 import shutil
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def manifests(root: Path, job: str) -> Iterator[Manifest]:
 
 
 def places(root: Path, job: str, uid: str) -> set[bool]:
-    """Whether changes of an operator are in the manifest (True) or in a file (False)."""
+    """Returns whether changes of an operator are in the manifest (True) or in a file (False)."""
     return {
         ack.changes.path in manifest.inlined
         for manifest in manifests(root, job)
@@ -83,7 +83,7 @@ def test_by_default_small_changes_are_inlined(spark: Any, tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_each_start_may_choose_another_threshold(spark: Any, tmp_path: Path, started: Any) -> None:
-    """Behind each other on one chain lie manifests with changes, with files, and with both."""
+    """One chain has manifests with changes, with files, and with both."""
     root, sinks, source = tmp_path / "root", outputs(tmp_path / "out"), Input(tmp_path / "in")
 
     def run(threshold: int) -> None:
@@ -156,12 +156,12 @@ def test_key_groups_come_back_from_it(spark: Any, tmp_path: Path) -> None:
     run_all(job())
     after = state_of(root, "part", "count", "count")
     restore_key_groups(str(root), "part", pin.savepoint_id, [(0, 5)])
-    assert change_files(root, "part")  # of what came back, however little it is
-    found = state_of(root, "part", "count", "count")
-    assert found.keys() == before.keys() | after.keys()
-    assert {found[key] for key in found} != {after[key] for key in after}
-    assert all(found[key] in (before.get(key), after[key]) for key in found)
-    assert any(found[key] == after[key] != before.get(key) for key in found)
+    assert change_files(root, "part")  # of the restored state, even if it is small
+    counts = state_of(root, "part", "count", "count")
+    assert counts.keys() == before.keys() | after.keys()
+    assert {counts[key] for key in counts} != {after[key] for key in after}
+    assert all(counts[key] in (before.get(key), after[key]) for key in counts)
+    assert any(counts[key] == after[key] != before.get(key) for key in counts)
 
 
 def test_a_damaged_manifest_is_found_before_anything_is_read_of_it(spark: Any, tmp_path: Path) -> None:

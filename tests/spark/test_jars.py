@@ -1,4 +1,4 @@
-"""Delta's jars: what is kept, what is refused, and what an interruption leaves. No JVM: the resolver is a stand-in."""
+"""Delta's jars: what is kept, what is refused, and what an interruption leaves. No JVM: the resolver is a double."""
 
 import json
 import os
@@ -25,12 +25,12 @@ FOREIGN = ["org.apache.hadoop_hadoop-client-api-3.4.2.jar", "com.github.luben_zs
 def make_jar(file: Path, content: str = "class") -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("A.class"), content)  # without the time: two made alike are equal
+        archive.writestr(zipfile.ZipInfo("A.class"), content)  # without the time, so that two such jars are equal
     return file
 
 
 class Ivy:
-    """Stands in for the download and counts how often it was asked."""
+    """Replaces the download, and counts how often it was called."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self.calls = 0
@@ -136,7 +136,7 @@ def test_a_download_without_deltas_jars_is_an_error() -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_an_error_with_remedy(cache: Path) -> None:
-    cache.write_text("a file stands here")
+    cache.write_text("a file is here")
     with pytest.raises(JarsUnavailableError, match="LAKESTATE_JARS_CACHE"):
         delta_jars(resolve=Ivy())
 
@@ -144,13 +144,13 @@ def test_a_cache_that_cannot_be_written_is_an_error_with_remedy(cache: Path) -> 
 def test_concurrent_resolves_agree(cache: Path, kept: Path) -> None:
     together = threading.Barrier(4)
     ivy = Ivy(lambda: (together.wait(30), None)[1])
-    found: list[list[Path]] = []
-    threads = [threading.Thread(target=lambda: found.append(delta_jars(resolve=ivy))) for _ in range(4)]
+    jars: list[list[Path]] = []
+    threads = [threading.Thread(target=lambda: jars.append(delta_jars(resolve=ivy))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert found == [[kept / name for name in OWN]] * 4
+    assert jars == [[kept / name for name in OWN]] * 4
     assert list(cache.iterdir()) == [kept]
 
 
@@ -167,8 +167,8 @@ def test_a_named_folder_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_cache_of_another_machine_can_be_named(kept: Path) -> None:
-    found = delta_jars(resolve=Ivy())
-    assert delta_jars(kept) == found
+    jars = delta_jars(resolve=Ivy())
+    assert delta_jars(kept) == jars
 
 
 @pytest.mark.parametrize("present", [[], [OWN[0]], ["delta-spark_4.2_2.13-4.3.0.jar", OWN[1]]])

@@ -53,7 +53,7 @@ KEYS = [
 
 
 def test_every_type_of_key(spark, tmp_path: Path) -> None:
-    """All in one key, so that one job is enough; a restart finds every key again."""
+    """All types are in one key, so that one job is enough; a restart finds every key again."""
 
     class Total(KeyedProcessFunction):
         def open(self, runtime_context: Any) -> None:

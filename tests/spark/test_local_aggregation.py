@@ -1,4 +1,4 @@
-"""Aggregations in two phases give what they give in one: rows, states, counts of records, failures."""
+"""Aggregations in two phases give the same results as in one: rows, states, counts of records, failures."""
 
 import os
 import random
@@ -114,12 +114,12 @@ STARTS = [
     ({"rows": (70, 60), "restore": "epoch:1/2"}, ("TWO_PHASE", "ONE_PHASE"), 3, "rocksdb"),
     ({"rows": (100, 1)}, ("ONE_PHASE", "TWO_PHASE"), 1, "rocksdb"),
 ]
-"""What each start of the two jobs reads, their phases, and the parallelism and backend of both."""
+"""For each start: the input of the two jobs, their phases, and the parallelism and backend of both."""
 
 
 @pytest.mark.long
 def test_two_phases_give_what_one_gives(spark: Any, tmp_path: Path) -> None:
-    """Two jobs that differ by their phases, with an aggregation per key and of windows; both change their phases."""
+    """Two jobs differ by their phases, have an aggregation per key and one of windows, and change their phases."""
     source, root = Epochs(tmp_path / "in"), str(tmp_path / "root")
     for number, (reads, phases, parallelism, backend) in enumerate(STARTS, 1):
         options: dict[str, Any] = dict(reads)
@@ -139,9 +139,9 @@ def test_two_phases_give_what_one_gives(spark: Any, tmp_path: Path) -> None:
 
 
 def assert_same_state(root: str) -> None:
-    """Compares the values that both jobs hold.
+    """Compares the state values of both jobs.
 
-    An idle epoch may have come after the last one of either, in which windows fired.
+    After the last epoch of either job an idle epoch may have come, in which windows fired.
     """
     manifest = open_job(root, "one").newest().manifest
     for uid, state in ((schema.uid, schema.name) for schema in manifest.schemas if schema.shape == "value"):
@@ -177,7 +177,7 @@ def test_a_sum_without_room_stops_the_job_and_one_that_comes_back_does_not(spark
 
     source.add({"k": "a", "big one": most}).add(*({"k": "a", "big one": one} for one in (most, most, -most, -most)))
     run_all(job_of(source, root, spark, build))
-    source.add({"k": "a", "big one": -most}, {"k": "a", "big one": -most})  # 2^64 less, on top of what is there
+    source.add({"k": "a", "big one": -most}, {"k": "a", "big one": -most})  # 2^64 less, in addition to the existing sum
     run_all(job_of(source, root, spark, build))
     assert [row["value"] for row in read_state(str(root), "job", "op", "sum_big_one").to_pylist()] == [-most]
     source.add({"k": "a", "big one": -2})
@@ -228,7 +228,7 @@ def test_the_epoch_before_decides(spark: Any, tmp_path: Path, monkeypatch: pytes
     job = job_of(source, tmp_path / "root", spark, build, agg_phase_strategy="AUTO")
     client = job.start(available_now=True)
     client.await_termination()
-    assert len(applied) == 3, "behind the epochs of 60 records with 2 keys that are not the last"
+    assert len(applied) == 3, "after the epochs of 60 records with 2 keys that are not the last"
     assert [s.records for s in client.epochs if s.records] == [60, 60, 10, 60, 60, 60]
 
 
@@ -236,7 +236,7 @@ def test_what_wants_records_has_one_phase(spark: Any, tmp_path: Path) -> None:
     job = StreamJob("plan", root=str(tmp_path), agg_phase_strategy="TWO_PHASE")
     stream = job.from_stream(Epochs(tmp_path / "in").stream(spark)).assign_timestamps_and_watermarks(BOUNDED)
     told = stream.key_by("k").aggregate({"n": Aggregate.count()}, uid="counted")
-    told.key_by("k").aggregate({"n": Aggregate.count("n")}, uid="behind-another")
+    told.key_by("k").aggregate({"n": Aggregate.count("n")}, uid="after-another")
     assert [local_aggregation(node) is not None for node in job.operators] == [True, False]
 
     def has_two(aggregate: Aggregate) -> bool:
@@ -260,7 +260,7 @@ def test_what_wants_records_has_one_phase(spark: Any, tmp_path: Path) -> None:
     assert not any(map(has_two, by_order))
 
 
-def test_late_records_that_somebody_reads_want_one_phase(spark: Any, tmp_path: Path) -> None:
+def test_late_records_that_are_read_need_one_phase(spark: Any, tmp_path: Path) -> None:
     late = OutputTag("late", COLUMNS)
     for tag, expected in ((None, True), (late, False)):
         job = StreamJob("late", root=str(tmp_path))
@@ -278,7 +278,7 @@ def test_a_strategy_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_windows_of_all_records_have_one_phase(spark: Any, tmp_path: Path) -> None:
-    """Their key is a column of ours, which partials do not have."""
+    """Their key is a column of the engine, which partials do not have."""
     source = Epochs(tmp_path / "in").add_random(120)
     job = StreamJob("all", root=str(tmp_path / "root"), agg_phase_strategy="TWO_PHASE")
     stream = job.from_stream(source.stream(spark), bounded=True).assign_timestamps_and_watermarks(BOUNDED)

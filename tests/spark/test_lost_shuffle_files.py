@@ -1,7 +1,7 @@
 """Spark loses the files between two operators and runs the first one again, which gives another result.
 
-The first operator is not deterministic, as in `executor_job.py`, whose executors die: what it passed on is a mix of two
-attempts if one subtask of the second operator has read the first attempt, and another one reads the second.
+The first operator is not deterministic, as in `executor_job.py`, where executors die. The epoch is a mix of two
+attempts if one subtask of the second operator has read the first attempt, and another one reads the second attempt.
 """
 
 import time
@@ -20,18 +20,18 @@ from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
 SECOND_FILE = 60
-"""The first record of it."""
+"""The number of its first record."""
 
 
 class LosesFiles(KeyedProcessFunction):
     """Keeps the token of each record; removes Spark's shuffle files once, in the second epoch.
 
-    Subtask 0 removes them, subtask 1 waits for that. Both have all of their input by then. Subtask 2 begins when one of
-    them has ended, as Spark has two cores, and finds nothing to read.
+    Subtask 0 removes them, and subtask 1 waits for that. Both have read all of their input by then. Subtask 2 begins
+    when one of them has ended, because Spark has two cores, and finds nothing to read.
 
     Args:
-        files: Where Spark's block manager has its files.
-        marker: A file that says that they were removed.
+        files: The folders in which Spark's block manager stores its files.
+        marker: A file that exists once they were removed.
     """
 
     def __init__(self, files: list[str], marker: Path) -> None:
@@ -58,7 +58,7 @@ class LosesFiles(KeyedProcessFunction):
 
 @pytest.fixture
 def shuffle_folders(spark: Any) -> Iterator[list[str]]:
-    """Where Spark keeps shuffle files; Spark itself does not compare the results of two attempts."""
+    """The folders of Spark's shuffle files; Spark's own comparison of two attempts is switched off."""
     cloudpickle.register_pickle_by_value(executor_job)
     before = {switch: spark.conf.get(switch) for switch in SWITCHES}
     for switch in SWITCHES:

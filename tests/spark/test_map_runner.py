@@ -1,4 +1,4 @@
-"""`map` between operators, without Spark: what it does to barriers when the author's function fails."""
+"""`map` between operators, without Spark: how it changes barriers when the author's function fails."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,7 +43,7 @@ def test_barriers_pass_untouched() -> None:
     assert run(divide, batch([1, 2]), batch([3], [FULL, SLIM])) == ([6, 3, 2], [FULL, SLIM])
 
 
-def test_what_the_function_raises_is_told_by_the_subtasks_own_ack() -> None:
+def test_what_the_function_raises_is_in_the_subtasks_own_ack() -> None:
     records, (full, slim) = run(divide, batch([1, 2]), batch([3, 0, 1]), batch([6], [FULL, SLIM]))
     assert records == [6, 3]
     assert slim == SLIM
@@ -91,7 +91,7 @@ def test_of_two_maps_the_first_failure_stays() -> None:
 
 
 @pytest.mark.parametrize("wrong", [("text",), (1, 2), 7])
-def test_a_row_of_another_type_is_told_too(wrong: Any) -> None:
+def test_a_row_of_another_type_is_reported_too(wrong: Any) -> None:
     records, [full] = run(lambda row: wrong, batch([1, 2], [FULL]))
     assert records == []
     failure = full.acks[1].failure
@@ -114,7 +114,7 @@ def test_long_records_are_shortened() -> None:
     assert len(failure.record) == 200
 
 
-def test_a_function_that_leaves_by_sys_exit_is_told_by_the_ack() -> None:
+def test_a_function_that_calls_sys_exit_is_reported_by_the_ack() -> None:
     def leaves(row: Any) -> Any:
         raise SystemExit("gone")
 

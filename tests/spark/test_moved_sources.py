@@ -1,4 +1,4 @@
-"""Files of a folder that moved: what they are called now, and whether they are the ones that were read. No JVM."""
+"""Files of a folder that moved: their paths now, and whether they are the files that were read. No JVM."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def check(was: SourceFingerprint, now: SourceFingerprint, *allowed: int) -> None
         fingerprints=(was,),
         sources=(SourcePosition(offset='{"logOffset":0}'),),
     )
-    session: Any = None  # only Delta tables are looked at by Spark
+    session: Any = None  # Spark is used only for Delta tables
     check_moved(session, target, [now], [files], allowed)
 
 
@@ -61,7 +61,7 @@ def test_a_file_with_another_time_where_the_folder_moved_is_refused(folder: Path
     assert "cp -p" in caught.value.action
 
 
-def test_only_what_moved_and_was_allowed_to_is_looked_at(folder: Path) -> None:
+def test_only_what_moved_and_was_allowed_to_is_checked(folder: Path) -> None:
     os.utime(folder / "one")
     check(source(folder), source(f"{folder}/"), 0)
     check(source("/elsewhere"), source(folder))

@@ -1,4 +1,4 @@
-"""Where names are asked for, one name is one column or operator; anything else is refused by what it is."""
+"""Arguments that take names: one name is one column or operator; other values are refused with their kind."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from state_engine.spark.wire.names import column_names, uid_list
 
 
 class Column:
-    """What Spark's is like."""
+    """A class that is like Spark's Column."""
 
     def __iter__(self) -> Iterator[str]:
         raise TypeError("Column is not iterable")
@@ -36,7 +36,7 @@ def stream() -> DataStream:
 
 
 def another(stream: DataStream) -> DataStream:
-    """A stream of the same job, from a source of its own."""
+    """A stream of the same job, from another source."""
     source = stream._graph.add_source(frame(), "source", replays=True, bounded=False)
     return DataStream(stream._graph, (Edge(source),), stream.columns)
 

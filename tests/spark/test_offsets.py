@@ -49,7 +49,7 @@ def test_a_fresh_file_source_brings_the_files_of_log_offset_0(tmp_path: Path) ->
     assert position.new_files == (file(1), file(2))
 
 
-def test_behind_a_seed_the_files_of_log_offset_0_are_known(tmp_path: Path) -> None:
+def test_after_a_seed_the_files_of_log_offset_0_are_known(tmp_path: Path) -> None:
     write_batch(tmp_path, 1, '{"logOffset":1}')
     write_log(tmp_path, "0", entry(1, -1), entry(2, 0))
     write_log(tmp_path, "1", entry(3, 1))
@@ -91,7 +91,7 @@ def test_a_source_that_ran_dry_brings_nothing(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_spans_several_log_entries_brings_all_their_files(tmp_path: Path) -> None:
-    """A batch that was planned twice may have left an entry in between."""
+    """A batch that was planned twice may have left an entry between the others."""
     write_batch(tmp_path, 2, '{"logOffset":2}')
     for number in range(3):
         write_log(tmp_path, str(number), entry(number, number))

@@ -1,4 +1,4 @@
-"""One epoch is one Spark job of one stage per step, and an operator runs once in it, however many outputs are read."""
+"""One epoch is one Spark job with one stage per step. Each operator runs once in it, for any number of outputs."""
 
 import os
 from pathlib import Path
@@ -31,14 +31,14 @@ STEPS = 3  # read and route; the first operator; the second
 
 
 def one_more(file: str) -> None:
-    """Counts over all workers: one byte per call."""
+    """Counts calls over all workers: each call adds one byte."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(descriptor, b".")
     os.close(descriptor)
 
 
 class Work(NamedTuple):
-    """What one Spark job ran: also a stage that takes no record would count here."""
+    """The work of one Spark job; a stage that processes no record would also count here."""
 
     stages: int
     skipped_stages: int
@@ -47,10 +47,10 @@ class Work(NamedTuple):
 
 
 def work_of(spark: Any, run_id: str) -> list[Work]:
-    """Returns what the ended jobs of a query ran, as Spark's status store has it."""
+    """Returns the work of the ended jobs of a query, from Spark's status store."""
     store = spark.sparkContext._jsc.sc().statusStore()
-    found = items(store.jobsList(None))
-    ended = [job for job in found if job.jobGroup().isDefined() and job.completionTime().isDefined()]
+    all_jobs = items(store.jobsList(None))
+    ended = [job for job in all_jobs if job.jobGroup().isDefined() and job.completionTime().isDefined()]
     jobs = [job for job in ended if job.jobGroup().get() == run_id]  # those of other tests may have no group
     return [
         Work(
@@ -93,7 +93,7 @@ def test_each_epoch_is_one_job_and_each_operator_runs_once(spark, tmp_path: Path
     expected = truth(source.all)
     assert len(client.epochs) == epochs
     assert client.spark_jobs == epochs
-    # The status store follows a moment behind the query.
+    # The status store is updated a moment after the query.
     wait_for(lambda: len(work_of(spark, str(client.query.runId))) == epochs, "the end of all jobs in Spark's books")
     for work in work_of(spark, str(client.query.runId)):
         assert work == Work(stages=STEPS, skipped_stages=0, tasks=[PARALLELISM] * STEPS, failed_tasks=0)
@@ -158,7 +158,7 @@ def test_an_operator_that_three_others_read_runs_once(spark, tmp_path: Path) -> 
     assert len(client.epochs) == client.spark_jobs == 2
     wait_for(lambda: len(work_of(spark, str(client.query.runId))) == 2, "the end of all jobs in Spark's books")
     for work in work_of(spark, str(client.query.runId)):
-        # Read and route; the first operator; what it gives, on the way to three others; two that meet; the two ends.
+        # Read and route; the first operator; its outputs, on the way to three others; two that meet; the two ends.
         assert (work.stages, work.skipped_stages, work.failed_tasks) == (7, 0, 0)
         assert sorted(work.tasks) == [PARALLELISM] * 5 + [2 * PARALLELISM] * 2
     assert os.path.getsize(calls) == len(source.all)

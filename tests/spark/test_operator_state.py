@@ -1,4 +1,4 @@
-"""Operator state and the calls of a life, in real streams: rescale, restart, publish, notifications, end of input."""
+"""Operator state and life cycle calls in real streams: rescale, restart, publish, notifications, end of input."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
 
 
 class Buffer(ProcessFunction, CheckpointedFunction):
-    """Gives records out 25 at a time, and the rest at the end; counts what each subtask saw in a union list."""
+    """Emits records 25 at a time, and the rest at the end; a union list counts the records of each subtask."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
@@ -72,15 +72,15 @@ def buffer_job(
 
 def held(root: Path, name: str, at: Any = None, state: str = "buffer") -> list[list[int]]:
     """Returns the lists of the subtasks."""
-    found: dict[tuple[int, str], list[int]] = {}
+    lists: dict[tuple[int, str], list[int]] = {}
     for row in read_state(str(root), name, "buffer", state, at=at).to_pylist():
-        found.setdefault((row["key_group"], row["namespace"]), []).append(row["value"])
-    assert len({parallelism for _, parallelism in found}) <= 1
-    return [found[slot] for slot in sorted(found)]
+        lists.setdefault((row["key_group"], row["namespace"]), []).append(row["value"])
+    assert len({parallelism for _, parallelism in lists}) <= 1
+    return [lists[slot] for slot in sorted(lists)]
 
 
 def everything(root: Path, name: str, source: Input) -> None:
-    """Every record was given out once or is in the buffer, and was counted once."""
+    """Checks that every record was emitted once or is in the buffer, and was counted once."""
     given = [n for n, _ in by_n(MemorySink(name).rows())]
     kept = [n for numbers in held(root, name) for n in numbers]
     assert sorted(given + kept) == [record.n for record in source.all]
@@ -100,12 +100,12 @@ def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path, paralleli
     assert newest(root, name).operators["buffer"].since == 2
 
     savepoint = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
-    there = (tmp_path / "backup" / savepoint.savepoint_id).rename(tmp_path / "there")
+    moved = (tmp_path / "backup" / savepoint.savepoint_id).rename(tmp_path / "there")
     root.rename(tmp_path / "gone")
     new = tmp_path / "new"
-    assert validate_savepoint(str(new), name, str(there)).ok
+    assert validate_savepoint(str(new), name, str(moved)).ok
     source.add_many(1, rows=30, seed=9)
-    run_all(buffer_job(source.stream(spark), new, name), restore=str(there), parallelism=3)
+    run_all(buffer_job(source.stream(spark), new, name), restore=str(moved), parallelism=3)
     everything(new, name, source)
 
 
@@ -229,12 +229,12 @@ def recorder_job(df: Any, root: Path, name: str, function: Recorder, **options: 
 
 
 def calls(folder: Path, *, of_workers: bool = True) -> list[dict[str, Any]]:
-    """Returns all calls, in order of time; without those of the driver, which finds out the states."""
-    found = []
+    """Returns all calls, in order of time; without those in the driver, which discovers the states."""
+    recorded = []
     for path in folder.glob("*.jsonl"):
         if of_workers == (path.stem != str(os.getpid())):
-            found += [json.loads(line) for line in path.read_text().splitlines()]
-    return sorted(found, key=lambda call: call["begin"])
+            recorded += [json.loads(line) for line in path.read_text().splitlines()]
+    return sorted(recorded, key=lambda call: call["begin"])
 
 
 EPOCH = {"on_timer", "process_element", "finish", "snapshot_state"}
@@ -248,7 +248,7 @@ ALLOWED = {
     "snapshot_state": EPOCH | {"notify_checkpoint_complete", "close"},
     "close": set(),
 }
-"""What may follow a call in the life of one instance."""
+"""Which calls may follow a call in the life of one instance."""
 
 
 def check_lives(found: list[dict[str, Any]]) -> None:
@@ -272,19 +272,19 @@ def test_the_order_of_all_calls(spark: Any, tmp_path: Path, started: Any) -> Non
     wait_for(lambda: [epoch.kind for epoch in client.epochs].count("epoch") == 3 or client.exception, "all records")
     wait_for(lambda: any(c["call"] == "notify_checkpoint_complete" for c in calls(folder)), "a notification")
     client.stop(drain=True)
-    found = calls(folder)
-    check_lives(found)
-    names = [call["call"] for call in found]
+    recorded = calls(folder)
+    check_lives(recorded)
+    names = [call["call"] for call in recorded]
     assert names.count("process_element") == 24
     assert names.count("on_timer") >= 1
     assert names.count("finish") == 2
-    epochs = {(call["epoch"], call["id"]) for call in found if call["call"] == "snapshot_state"}
+    epochs = {(call["epoch"], call["id"]) for call in recorded if call["call"] == "snapshot_state"}
     manifests = {stored.manifest.epoch: stored.manifest for stored in open_job(str(root), name).epochs()}
     assert epochs == {(n, m.snapshot_id) for n, m in manifests.items() if m.kind in ("epoch", "idle")}
-    restored = {call["id"] for call in found if call["call"] == "initialize_state" and call["restored"]}
+    restored = {call["id"] for call in recorded if call["call"] == "initialize_state" and call["restored"]}
     assert restored <= {m.snapshot_id for m in manifests.values()}
-    assert not any(c["restored"] for c in found[:1])
-    told = [call["id"] for call in found if call["call"] == "notify_checkpoint_complete"]
+    assert not any(c["restored"] for c in recorded[:1])
+    told = [call["id"] for call in recorded if call["call"] == "notify_checkpoint_complete"]
     completed = {row.checkpoint_id for row in open_job(str(root), name).checkpoints() if row.status == "completed"}
     assert set(told) <= completed
     assert all(told.count(checkpoint_id) == 2 for checkpoint_id in set(told)), "once in each subtask"
@@ -307,8 +307,8 @@ def test_a_notification_that_raises_fails_the_job_and_the_checkpoint_stays(
     assert "notify_checkpoint_complete() raised OSError: no luck" in str(client.exception)
     assert any(row.status == "completed" for row in open_job(str(root), name).checkpoints())
     client.stop()
-    found = calls(folder)
-    check = [call["call"] for call in found if call["instance"] == found[-1]["instance"]]
+    recorded = calls(folder)
+    check = [call["call"] for call in recorded if call["instance"] == recorded[-1]["instance"]]
     assert check[-1] == "close"
     source.add_many(1, rows=6, seed=5)
     run_all(recorder_job(source.stream(spark), root, name, Recorder(str(folder))))

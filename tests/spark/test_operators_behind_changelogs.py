@@ -1,4 +1,4 @@
-"""What may read a changelog: refused when the job is built, unless it takes back what goes, or the author decides."""
+"""Which operators may read a changelog: those that retract, or that the author allows; the job refuses others."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -97,13 +97,13 @@ def test_a_union_with_a_changelog_is_one(spark: Any, tmp_path: Path) -> None:
 
 
 class Passing(KeyedProcessFunction):
-    """Gives each record as it is."""
+    """Emits each record unchanged."""
 
     def process_element(self, value: Any, ctx: Any) -> Any:
         yield value
 
 
-def test_who_takes_back_or_decides_may_read_it(spark: Any, tmp_path: Path) -> None:
+def test_operators_that_retract_or_that_the_author_allows_may_read_it(spark: Any, tmp_path: Path) -> None:
     changes = keyed(spark, tmp_path).latest(by="n", changelog=True, uid="changes")
     changes.key_by("sub").aggregate({"n": Aggregate.count()}, retract=True, uid="taken-back")
     news = changes.where("op in ('+I', '+U')")
@@ -123,8 +123,8 @@ def test_who_takes_back_or_decides_may_read_it(spark: Any, tmp_path: Path) -> No
     own.key_by("k").deduplicate(uid="of-a-function")
 
 
-def test_new_rows_alone_are_counted_behind_a_where(spark: Any, tmp_path: Path) -> None:
-    """Each row that an epoch made the newest one of its key counts once."""
+def test_only_new_rows_are_counted_after_a_where(spark: Any, tmp_path: Path) -> None:
+    """Each row that an epoch made the newest row of its key counts once."""
     source, name = Input(tmp_path / "in").add_many(3), "news"
     job = StreamJob(name, root=str(tmp_path / "root"), parallelism=2)
     changes = job.from_stream(source.stream(spark)).key_by("k").latest(by="n", changelog=True, uid="changes")

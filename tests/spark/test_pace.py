@@ -1,4 +1,4 @@
-"""Epochs without records keep away from batches that follow each other closely."""
+"""No epoch without records comes between batches that follow each other closely."""
 
 import os
 from pathlib import Path
@@ -43,14 +43,14 @@ def test_the_next_batch_is_expected_as_long_as_the_last_one_took(
     assert not pace.expects_batch()
 
 
-def test_behind_a_long_batch_nobody_waits_for_another_one(pace: Pace) -> None:
+def test_after_a_long_batch_nothing_waits_for_another_one(pace: Pace) -> None:
     pace.ended(PATIENCE * INTERVAL + 1)
     assert not pace.expects_batch()
 
 
 @pytest.mark.spark
 def test_windows_that_every_batch_ends_fire_in_the_next_one(spark: Any, tmp_path: Path) -> None:
-    """No epoch is sealed for them alone, but for those of the last batch."""
+    """No epoch is sealed only for them, except for the windows of the last batch."""
     (tmp_path / "in").mkdir()
     epochs = 6
     for n in range(epochs):
@@ -72,4 +72,4 @@ def test_windows_that_every_batch_ends_fire_in_the_next_one(spark: Any, tmp_path
     last = len(kinds) - 1 - kinds[::-1].index("epoch")
     assert kinds[: last + 1] == ["epoch"] * epochs
     assert {row["n"] for row in MemorySink("paced").rows()} == {5}
-    assert len(MemorySink("paced").rows()) >= 2 * (epochs - 1) - 1, "all that were over before the last batch"
+    assert len(MemorySink("paced").rows()) >= 2 * (epochs - 1) - 1, "all that had ended before the last batch"

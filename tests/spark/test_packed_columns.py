@@ -1,4 +1,4 @@
-"""Spark reads state tables whose integers are kept as differences, by both of its readers."""
+"""Both Parquet readers of Spark read state tables that store integers as differences."""
 
 from pathlib import Path
 

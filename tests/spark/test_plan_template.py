@@ -1,4 +1,4 @@
-"""Epochs of a job have one plan, built once, whatever it is made of; what has another one is built anew."""
+"""The epochs of any job share one plan, which is built once; an epoch that needs another plan builds its own."""
 
 from collections import Counter
 from pathlib import Path
@@ -33,20 +33,20 @@ EPOCHS = 3
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The epochs whose plans were built step by step."""
-    found: list[int] = []
+    """The numbers of the epochs for which a plan was built step by step."""
+    epochs: list[int] = []
     whole = EpochPlanner._built
 
     def counted(self: EpochPlanner, batch: Any, plan: Any, partials: Any) -> Any:
-        found.append(plan.epoch)
+        epochs.append(plan.epoch)
         return whole(self, batch, plan, partials)
 
     monkeypatch.setattr(EpochPlanner, "_built", counted)
-    return found
+    return epochs
 
 
 def two_operators(job: StreamJob, stream: Any, name: str) -> list[MemorySink]:
-    """A chain that cannot be one task, with steps between."""
+    """Builds two operators that cannot share a task, with steps between them."""
     sinks = [MemorySink(f"{name}-tally"), MemorySink(f"{name}-totals")]
     tally = job.from_stream(stream).key_by("k", order_by=["n"]).process(Tally(), TALLY, uid="a")
     tally.sink_to(sinks[0], uid="tally")
@@ -81,7 +81,7 @@ def test_a_batch_with_other_columns_has_a_plan_of_its_own(spark, tmp_path: Path,
 def test_an_aggregation_in_two_phases_has_two_plans(
     spark, tmp_path: Path, built: list[int], monkeypatch: pytest.MonkeyPatch, operators: int
 ) -> None:
-    """Spark's own phase, and what follows; the latter is built for each epoch if several operators have one."""
+    """Spark's own phase has one plan, and the rest another; with several such operators each epoch builds the rest."""
     phases, whole = [], LocalPhase.apply
     monkeypatch.setattr(LocalPhase, "apply", lambda self, records: phases.append(1) or whole(self, records))
     folders, name = Folders(tmp_path, operators), f"phases-{operators}"
@@ -103,14 +103,14 @@ def test_an_aggregation_in_two_phases_has_two_plans(
 
 
 def rows_at_hand(spark: Any, count: int) -> DataFrame:
-    """Returns numbers as Spark has those of a micro-batch."""
+    """Returns numbers in the form of the rows of a Spark micro-batch."""
     made = spark.range(count)._jdf.queryExecution()
     session = spark._jsparkSession
     return DataFrame(session.internalCreateDataFrame(made.toRdd(), made.analyzed().schema(), False), spark)
 
 
 def test_a_template_does_not_grow(spark, tmp_path: Path) -> None:
-    """Frames note their numbers in a plan, and copies of a plan share what it notes."""
+    """DataFrames write their numbers into a plan, and copies of a plan share these entries."""
     batch = rows_at_hand(spark, 3)
     template = PlanTemplate.of(batch.selectExpr("id + 1 as n").where("n > 1"), batch)
     assert template is not None
@@ -126,7 +126,7 @@ def test_a_template_does_not_grow(spark, tmp_path: Path) -> None:
 
 
 def test_a_plan_with_a_subquery_is_none(spark, tmp_path: Path) -> None:
-    """What it reads may be another table when the next epoch begins."""
+    """The table that it reads may have changed when the next epoch begins."""
     batch = rows_at_hand(spark, 3)
     spark.range(2).write.parquet(str(tmp_path / "known"))
     among = f"id in (select id from parquet.`{tmp_path / 'known'}`)"
@@ -167,7 +167,7 @@ def test_two_operators_that_read_the_sources_have_one_plan(spark, tmp_path: Path
 
 
 def counts_of(source: Input) -> list[tuple[Any, ...]]:
-    """Returns what `Count` makes of an input."""
+    """Returns the expected output of `Count` for an input."""
     seen: Counter[Any] = Counter()
     counted = []
     for record in source.all:

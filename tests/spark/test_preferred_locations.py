@@ -1,4 +1,4 @@
-"""On a cluster each subtask stays on the executor that holds its state; in the driver's own process nothing changes."""
+"""On a cluster each subtask stays on the executor that has its state; with one process nothing changes."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ on_cluster = [
 
 
 class Ran:
-    """What the jobs on the cluster left."""
+    """Files that the jobs on the cluster wrote."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,18 +41,18 @@ class Ran:
 
     def places(self, job: str, uid: str) -> dict[int, dict[int, set[int]]]:
         """Returns the executors of a subtask in an epoch: `{subtask: {number of the file: {process}}}`."""
-        found: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        executors: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         for file in (self.folder / job / "told").glob(f"{uid}-*"):
             subtask = int(file.name.rpartition("-")[2])
             for line in file.read_text().splitlines():
                 epoch, executor, _ = map(int, line.split())
-                found[subtask][epoch].add(executor)
-        return found
+                executors[subtask][epoch].add(executor)
+        return executors
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """All jobs have run here, in one cluster: its start costs more than they do."""
+    """Runs all jobs in one cluster, because its start takes longer than the jobs."""
     ran = Ran(tmp_path_factory.mktemp("locality"))
     command = [sys.executable, str(SCRIPT), str(ran.folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=550, check=False, cwd=ran.folder)
@@ -73,11 +73,11 @@ class TestOnACluster:
     def test_a_subtask_stays_with_its_executor(self, ran: Ran, uid: str) -> None:
         places = ran.places("stays", uid)
         assert sorted(places) == [0, 1]
-        assert {epoch for found in places.values() for epoch in found} == set(range(EPOCHS))
+        assert {epoch for executors in places.values() for epoch in executors} == set(range(EPOCHS))
         assert only(places[0]) != only(places[1])
 
     def test_three_subtasks_share_two_executors(self, ran: Ran) -> None:
-        executors = [only(found) for found in ran.places("branched", "tally").values()]
+        executors = [only(of_subtask) for of_subtask in ran.places("branched", "tally").values()]
         assert len(executors) == 3
         assert len(set(executors)) == 2
 
@@ -86,9 +86,9 @@ class TestOnACluster:
         assert_tally(ran.root, job, outputs(ran.folder / job), ran.source.all)
 
     def test_output_and_state_of_branches_are_right(self, ran: Ran) -> None:
-        found = Branches(*(table_rows(str(ran.folder / "branched" / output)) for output in Branches._fields))
+        outputs = Branches(*(table_rows(str(ran.folder / "branched" / output)) for output in Branches._fields))
         rows = ran.source.all[: BRANCHED * ROWS]
-        assert found == expected(rows)
+        assert outputs == expected(rows)
         assert state_of(ran.root, "branched", "tally", "times") == truth(rows).states["times"]
 
     @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Real processes, ended by SIGKILL at the places of the protocol, then started again: results are exact.
+"""Real processes, killed by SIGKILL at crash points of the protocol, then started again: results are exact.
 
-Each chain is one job that dies several times, at different places, with new input each time. `make test` runs the one
+Each chain is one job that dies several times, at different points, with new input each time. `make test` runs the chain
 that dies when one of its three sinks has an epoch's output and the others lack it. `tests/epoch` crashes the same
 protocol at every point, without processes.
 """
@@ -27,7 +27,7 @@ SHORT = ["E7_SINK_COMMITTED"]
 CHAINS = [
     ["E4_OPERATED", "E5_BEFORE_CHANGE_FILE", "E5_CHANGE_FILE_WRITTEN"],
     ["E5_OUTPUT_STAGED", "E5_ACKED", "E6_ACKS_HELD"],
-    ["E6_BEFORE_PUT", "E6_SEALED", "E7_BEFORE_SINK_COMMIT", "S2_CLAIMED"],  # a claim on top of an epoch that owes
+    ["E6_BEFORE_PUT", "E6_SEALED", "E7_BEFORE_SINK_COMMIT", "S2_CLAIMED"],  # a claim after an epoch that owes output
     ["E7_SINK_COMMITTED", "E7_COMMITTED", "E8_BEFORE_RETURN"],
     ["E9_PUBLISH_BEGUN", "E9_TABLE_COMMITTED", "E9_BASE_WRITTEN"],
     ["S4_SEEDED", "S5_STARTED"],
@@ -36,7 +36,7 @@ long_chains = [pytest.param(chain, marks=pytest.mark.long) for chain in CHAINS]
 
 
 def run(folder: Path, *arguments: str, crash_at: str | None = None) -> None:
-    """Runs the job in a new process, and expects it to die if it was told to."""
+    """Runs the job in a new process, and expects it to die if `crash_at` is given."""
     environment = {k: v for k, v in os.environ.items() if k != CRASH_AT}
     if crash_at:
         environment[CRASH_AT] = crash_at
@@ -59,7 +59,7 @@ def test_killed_and_started_again(spark: Any, tmp_path: Path, chain: list[str]) 
     for point in chain:
         source.add_many(2, rows=50)
         head = newest(tmp_path / "root", "crash")
-        epoch = head.epoch + 3 if head is not None else 2  # behind its claim, in the second file that it reads
+        epoch = head.epoch + 3 if head is not None else 2  # after its claim, in the second file that it reads
         run(tmp_path, crash_at=f"{point}@*" if point[0] == "S" or point[:2] == "E9" else f"{point}@{epoch}")
     source.add_many(1, rows=50)
     run_all(crash_job.tally(spark, tmp_path))
@@ -69,7 +69,7 @@ def test_killed_and_started_again(spark: Any, tmp_path: Path, chain: list[str]) 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
-    """Before the closing manifest, between that and the sinks, and between the sinks and the new generation."""
+    """It dies before the closing manifest, between that and the sinks, or between the sinks and the new generation."""
     source = Input(tmp_path / "in").add_many(3, rows=50)
     run(tmp_path)
     source.add_many(1, rows=50)
@@ -85,9 +85,9 @@ def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_job_that_dies_while_it_is_rescaled_was_rescaled_or_was_not(tmp_path: Path) -> None:
-    """What the sealed epoch says, the next start has, with nothing said."""
+    """Without another setting, the next start has the parallelism of the sealed epoch."""
     source, root = Input(tmp_path / "in"), tmp_path / "root"
-    for point, asked, found in (
+    for point, asked, parallelism in (
         ("E5_ACKED", 3, 2),
         ("E6_SEALED", 4, 4),
         ("E6_BEFORE_PUT", 3, 4),
@@ -96,7 +96,7 @@ def test_a_job_that_dies_while_it_is_rescaled_was_rescaled_or_was_not(tmp_path: 
         source.add_many(2, rows=50)
         head = newest(root, "crash")
         run(tmp_path, "--rescale", str(asked), crash_at=f"{point}@{head.epoch + 2 if head is not None else 2}")
-        assert {operator.parallelism for operator in newest(root, "crash").operators.values()} == {found}, point
+        assert {operator.parallelism for operator in newest(root, "crash").operators.values()} == {parallelism}, point
     source.add_many(1, rows=50)
     run(tmp_path)
     assert {operator.parallelism for operator in newest(root, "crash").operators.values()} == {1}
@@ -127,6 +127,6 @@ def test_a_job_of_branches_that_is_killed_gives_each_output_once(tmp_path: Path)
         run(tmp_path, "--branches", crash_at=f"{point}@{head.epoch + 2 if head is not None else 2}")
     source.add_many(1, rows=50)
     run(tmp_path, "--branches", "--parallelism", "3")
-    found = Branches(*(table_rows(str(tmp_path / "out" / output)) for output in Branches._fields))
-    assert found == expected(source.all)
+    outputs = Branches(*(table_rows(str(tmp_path / "out" / output)) for output in Branches._fields))
+    assert outputs == expected(source.all)
     check_state(root, "crash", source.all)

@@ -1,4 +1,4 @@
-"""Processing-time timers in a real stream: they fire while no record comes, once, also across a restart."""
+"""Processing-time timers in a real stream: they fire once while no record comes, also across a restart."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ ALARMS = "k string, records bigint, waited bigint, domain string"
 
 
 class Alarm(KeyedProcessFunction):
-    """Counts the records of a key, and reports them `after` ms behind the first one."""
+    """Counts the records of a key, and reports their number `after` ms after the first record."""
 
     def __init__(self, after: int) -> None:
         self.after = after

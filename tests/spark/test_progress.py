@@ -1,4 +1,4 @@
-"""Epochs and Spark jobs of a long run: what is forgotten is not missed. No JVM."""
+"""Epochs and Spark jobs of a long run: old entries are dropped without an effect on results. No JVM."""
 
 from state_engine.spark.driver.progress import KEPT_EPOCHS, EpochHistory, EpochSummary, JobCounter
 
@@ -7,7 +7,7 @@ def summary(epoch: int) -> EpochSummary:
     return EpochSummary(epoch, "epoch", records=1, seconds=0.1)
 
 
-def test_epochs_are_asked_for_by_number() -> None:
+def test_epochs_are_read_by_number() -> None:
     history = EpochHistory(kept=4)
     assert history.after(0) == []
     for epoch in range(2, 5):
@@ -25,8 +25,8 @@ def test_a_reader_sees_every_epoch_of_a_run_that_is_longer_than_what_is_kept() -
     for epoch in range(1, 3 * KEPT_EPOCHS):
         history.append(summary(epoch))
         if epoch % 1_000 == 0:
-            found = [one.epoch for one in history.after(seen)]
-            assert found == list(range(seen + 1, epoch + 1))
+            epochs = [one.epoch for one in history.after(seen)]
+            assert epochs == list(range(seen + 1, epoch + 1))
             seen = epoch
 
 
@@ -45,10 +45,10 @@ def test_jobs_that_cannot_be_listed_in_passing_do_no_harm() -> None:
     listings: list[list[int]] = [[], [4, 3]]
 
     def job_ids() -> list[int]:
-        found = listings.pop(0)
-        if not found:
+        listing = listings.pop(0)
+        if not listing:
             raise ConnectionError("no JVM")
-        return found
+        return listing
 
     counter = JobCounter(job_ids)
     counter.look()

@@ -61,7 +61,7 @@ def test_without_an_interval_there_are_no_checkpoints(spark, tmp_path: Path) -> 
     assert_counts(root, "no-interval", source.all)
 
 
-def test_a_checkpoint_can_be_asked_for(spark, tmp_path: Path, started) -> None:
+def test_a_checkpoint_can_be_requested(spark, tmp_path: Path, started) -> None:
     root, name, source = tmp_path / "root", "asked", Input(tmp_path / "in").add_many(1)
     client = started(count_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
     with_epochs(client, 1)
@@ -108,7 +108,7 @@ def test_an_idle_job_that_was_started_again_takes_the_checkpoint_that_its_predec
     client = started(job.start())
     wait_for_beats(client, 10)  # four intervals of checkpoints
     client.stop()
-    assert [found.id for found in completed(root, name)] == [row.id], "another one"
+    assert [checkpoint.id for checkpoint in completed(root, name)] == [row.id], "another one"
 
 
 def test_checkpoints_that_fail_fail_the_job_and_lose_nothing(spark, tmp_path: Path, started) -> None:
@@ -120,9 +120,9 @@ def test_checkpoints_that_fail_fail_the_job_and_lose_nothing(spark, tmp_path: Pa
     source.add_many(1)
     wait_for(lambda: client.state == "FAILED", "the failure")
     with pytest.raises(CheckpointFailedError, match="No checkpoint of job 'no-checkpoints' was begun"):
-        client.trigger_checkpoint().result(60)  # although nobody has waited for the end of the job, or stopped it
+        client.trigger_checkpoint().result(60)  # although no caller waited for the end of the job, or stopped it
     client.stop()
-    assert client.state == "FAILED", "what has failed by itself stays so"
+    assert client.state == "FAILED", "a job that failed by itself stays failed"
     with pytest.raises(CheckpointFailuresError, match=r"2 checkpoints in a row .* tolerates 1"):
         client.await_termination()
     (root / name / "count").unlink()
@@ -140,7 +140,7 @@ def test_a_restart_begins_at_the_base_and_not_at_the_first_epoch(spark, tmp_path
     base = newest(root, name).base
     assert base is not None
     assert base.epoch == rows[-1].epoch
-    for epoch in range(2, base.epoch + 1):  # what lies before the base is not read any more
+    for epoch in range(2, base.epoch + 1):  # files from before the base are not read any more
         for file in (root / name / "_epochs" / "g000001" / "changes").glob(f"e{epoch:010d}-*"):
             file.unlink()
     source.add_many(1)

@@ -36,9 +36,9 @@ def group_of(key: str | None) -> int:
 
 
 class Counts(KeyedProcessFunction, CheckpointedFunction):
-    """Counts a key's records in a dict that it stores as JSON, and beside it in a value state.
+    """Counts a key's records in a dict that it stores as JSON, and also in a value state.
 
-    Each epoch of a subtask is a partition that says which records came.
+    Each epoch of a subtask adds a partition that lists its records.
     """
 
     def initialize_state(self, context: StateInitializationContext) -> None:
@@ -56,7 +56,7 @@ class Counts(KeyedProcessFunction, CheckpointedFunction):
         name = json.dumps(value.k)
         counts[name] = counts.get(name, 0) + 1
         self.count.update((self.count.value() or 0) + 1)
-        assert counts[name] == self.count.value(), "the field does not stand where the state does"
+        assert counts[name] == self.count.value(), "the field and the state have different counts"
         self.came.append(value.n)
         yield value.n, counts[name]
 
@@ -99,7 +99,7 @@ def partitions(root: Path, name: str, at: Any = None) -> list[list[int]]:
 
 
 def everything(root: Path, name: str, source: Input) -> None:
-    """Output, key groups and partitions are those of a plain loop."""
+    """Checks that output, key groups and partitions equal those of a plain loop."""
     totals = Counter(row.k for row in source.all)
     given: dict[str | None, list[int]] = {}
     for n, count in by_n(MemorySink(name).rows()):
@@ -110,7 +110,7 @@ def everything(root: Path, name: str, source: Input) -> None:
 
 
 def written(manifest: Manifest, state: str) -> int:
-    """How many rows an epoch added to a state's log."""
+    """Returns how many rows an epoch added to a state's log."""
     handles = [ack.changes for ack in manifest.operators[UID].acks if ack.changes is not None]
     return sum(section.rows for handle in handles for section in handle.sections if section.name == state)
 
@@ -143,7 +143,7 @@ def test_raw_state_goes_on_at_other_parallelisms_and_backends(
 def test_raw_state_moves_with_a_running_job_that_is_rescaled(
     spark: Any, tmp_path: Path, started: Any, parallelisms: tuple[int, ...]
 ) -> None:
-    """There and back: workers meet ranges that they have not served for some epochs."""
+    """Rescales up and back, so that workers get ranges that they have not served for some epochs."""
     root, name, source = tmp_path / "root", "raw-moving", Input(tmp_path / "in").add_many(1)
     client = started(counts_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
     for parallelism in parallelisms:
@@ -181,8 +181,8 @@ def test_published_savepointed_restored_and_gone_with_the_code_that_wrote_it(spa
     assert (root / name / "_operator" / UID / PARTITIONS).is_dir()
     [published] = [s for s in open_job(str(root), name).epochs() if s.manifest.epoch == checkpoint.epoch]
     by_sql = run_sql(str(root), name, f'select key_group, value from "{UID}"."{KEYED}"')
-    found = dict(zip(by_sql.column("key_group").to_pylist(), by_sql.column("value").to_pylist(), strict=True))
-    assert found == raw_keyed(root, name, at=published)
+    values = dict(zip(by_sql.column("key_group").to_pylist(), by_sql.column("value").to_pylist(), strict=True))
+    assert values == raw_keyed(root, name, at=published)
     pin = client.trigger_savepoint()
     everything(root, name, source)
 
@@ -198,15 +198,15 @@ def test_written_out_moved_and_refused_in_other_key_groups_by_name(spark: Any, t
     source.add_many(1, rows=30)
     run_all(counts_job(source.stream(spark), root, name))
     taken = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
-    there = str((tmp_path / "backup" / taken.savepoint_id).rename(tmp_path / "there"))
+    moved = str((tmp_path / "backup" / taken.savepoint_id).rename(tmp_path / "there"))
     root.rename(tmp_path / "gone")
-    assert validate_savepoint(str(new), name, there).ok
+    assert validate_savepoint(str(new), name, moved).ok
     source.add_many(1, rows=10, seed=9)
     job = counts_job(source.stream(spark), new, name, max_parallelism=None)
     with pytest.raises(MaxParallelismChangedError, match=r"'counts' has raw keyed state.*13 key groups.*into 128"):
-        job.start(available_now=True, restore=there, max_parallelism=128)
+        job.start(available_now=True, restore=moved, max_parallelism=128)
     assert not (new / name / "_restored").exists()
-    run_all(counts_job(source.stream(spark), new, name), restore=there, parallelism=3)
+    run_all(counts_job(source.stream(spark), new, name), restore=moved, parallelism=3)
     everything(new, name, source)
 
 

@@ -1,4 +1,4 @@
-"""Large epochs reach a function key by key; without an order of the author's only."""
+"""Records of large epochs reach a function key by key, but only if the author gives no order."""
 
 import os
 from itertools import pairwise
@@ -18,7 +18,7 @@ EPOCHS, RECORDS, KEYS = 2, 30_000, 5_000
 
 
 class Count(KeyedProcessFunction):
-    """Emits the number of a record's key so far, and of the records so far, whatever their keys."""
+    """Emits how many records of the same key came so far, and how many records of all keys."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -59,10 +59,10 @@ def test_a_key_has_its_records_in_their_order(spark, tmp_path: Path, backend: st
     counted.sink_to(MemorySink(name), uid="out")
     run_all(job)
 
-    found = sorted((row["n"], row["k"], row["count"], row["calls"]) for row in MemorySink(name).rows())
-    assert len(found) == EPOCHS * RECORDS
-    assert all(count == n // KEYS + 1 for n, _, count, _ in found)
-    first = sorted((calls, k) for n, k, _, calls in found if n < RECORDS)
+    rows = sorted((row["n"], row["k"], row["count"], row["calls"]) for row in MemorySink(name).rows())
+    assert len(rows) == EPOCHS * RECORDS
+    assert all(count == n // KEYS + 1 for n, _, count, _ in rows)
+    first = sorted((calls, k) for n, k, _, calls in rows if n < RECORDS)
     changes = sum(one[1] != other[1] for one, other in pairwise(first))
     assert changes == (RECORDS - 1 if order else KEYS - 1)
 
@@ -72,11 +72,11 @@ def test_rows_for_another_operator_keep_their_order(spark, tmp_path: Path) -> No
     table = pa.table({"n": range(RECORDS), "k": [number * 7919 % KEYS for number in range(RECORDS)]})
     pq.write_table(table, tmp_path / "in" / "0.parquet")
     stream = spark.readStream.schema("n bigint, k bigint").parquet(str(tmp_path / "in"))
-    job = StreamJob("by-key-behind", root=str(tmp_path / "root"), parallelism=1)
+    job = StreamJob("by-key-second", root=str(tmp_path / "root"), parallelism=1)
     columns = "n bigint, k bigint, count bigint, calls bigint"
     counted = job.from_stream(stream).key_by("k").process(Count(), columns, uid="count")
-    counted.key_by("count").process(Count(), columns, uid="behind").sink_to(MemorySink("by-key-behind"), uid="out")
+    counted.key_by("count").process(Count(), columns, uid="second").sink_to(MemorySink("by-key-second"), uid="out")
     run_all(job)
-    # The counts in front were made in the order of `n`: 5,000 times 1, then 2, …; so what is behind counts on.
-    found = sorted((row["n"], row["count"]) for row in MemorySink("by-key-behind").rows())
-    assert [count for _, count in found] == [n % KEYS + 1 for n in range(RECORDS)]
+    # The first operator counts in the order of `n`: 5,000 times 1, then 2, …; so the second one counts in that order.
+    rows = sorted((row["n"], row["count"]) for row in MemorySink("by-key-second").rows())
+    assert [count for _, count in rows] == [n % KEYS + 1 for n in range(RECORDS)]

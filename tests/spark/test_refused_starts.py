@@ -1,6 +1,6 @@
-"""A job that does not fit what it would go on from is refused with a reason, and nothing is written.
+"""A job that does not fit the state that it would continue from is refused with a reason, and nothing is written.
 
-`tests/epoch/test_compatibility.py` has every reason, and no Spark; here a real job brings each of them about.
+`tests/epoch/test_compatibility.py` tests every reason, without Spark; here a real job causes each of them.
 """
 
 import shutil
@@ -44,12 +44,12 @@ class Text(Count):
 
 
 def refused(root: Path, name: str, error: type[LakestateError], match: str, start: Any) -> None:
-    """Starts, and compares everything under the job's root, and all sink tables beside it, with what was there."""
+    """Starts a job that is refused, and checks that the job's root and all sink tables have not changed."""
 
     def seen() -> dict[str, int]:
         folders = [root / name, *(f for f in root.parent.iterdir() if f.name.startswith("out"))]
-        found = (p for folder in folders for p in folder.rglob("*") if p.is_file() and "_control" not in p.parts)
-        return {str(p): p.stat().st_mtime_ns for p in found}
+        files = (p for folder in folders for p in folder.rglob("*") if p.is_file() and "_control" not in p.parts)
+        return {str(p): p.stat().st_mtime_ns for p in files}
 
     before, head = seen(), newest(root, name)
     with pytest.raises(error, match=match) as caught:
@@ -71,7 +71,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def ran(spark, tmp_path_factory: pytest.TempPathFactory) -> tuple[Input, Path]:
-    """Input and root of a job, `ran`, that has counted two files; nobody changes them."""
+    """Input and root of a job, `ran`, that has counted two files; no test changes them."""
     folder = tmp_path_factory.mktemp("ran")
     source = Input(folder / "in").add_many(2)
     run_all(count_job(source.stream(spark), folder / "root", "ran"))
@@ -80,14 +80,14 @@ def ran(spark, tmp_path_factory: pytest.TempPathFactory) -> tuple[Input, Path]:
 
 @pytest.fixture
 def df(spark, ran: tuple[Input, Path], root: Path) -> Any:
-    """The input of `ran`, whose root is copied to `root`."""
+    """The input of `ran`; the root of `ran` is copied to `root`."""
     source, original = ran
     shutil.copytree(original, root)
     return source.stream(spark)
 
 
 def test_what_changed_is_named(spark, source: Input, root: Path) -> None:
-    """One job, run once, then started in all the ways that do not fit."""
+    """One job, run once, then started in all ways that do not fit."""
     df = source.stream(spark)
     name = "changed"
     run_all(count_job(df, root, name))
@@ -154,7 +154,7 @@ def test_a_change_file_that_is_gone_or_damaged(spark, source: Input, root: Path)
     source.add_many(1)
 
     def fails(error: type[LakestateError]) -> None:
-        # Another parallelism, or the workers would still know the state and not ask for the file.
+        # With another parallelism; otherwise workers have the state in their caches and do not read the file.
         client = count_job(df, root, name, parallelism=3).start(available_now=True)
         with pytest.raises(error, match=files[0].name) as caught:
             client.await_termination(120)
@@ -215,7 +215,7 @@ def test_a_sink_table_of_other_columns(spark, source: Input, root: Path, tmp_pat
     assert "another path" in caught.value.action
     assert newest(root, "other-columns") is None
     assert table_version(sinks.totals) == 0
-    assert table_version(sinks.tally) is None, "nothing was made before all tables were looked at"
+    assert table_version(sinks.tally) is None, "no table was created before all tables were checked"
 
 
 def test_a_sink_table_that_asks_more_of_its_writers(spark, source: Input, root: Path, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_sink_table_that_asks_more_of_its_writers(spark, source: Input, root: 
     assert (table_version(sinks.totals), table_version(sinks.tally)) == (0, None)
 
 
-def test_a_sink_table_that_somebody_compacted_cannot_go_back(spark, source: Input, root: Path, tmp_path: Path) -> None:
+def test_a_sink_table_that_was_compacted_cannot_go_back(spark, source: Input, root: Path, tmp_path: Path) -> None:
     sinks = outputs(tmp_path / "out")
 
     def job() -> StreamJob:

@@ -1,4 +1,4 @@
-"""What a job may not be built of, refused by name before anything runs."""
+"""Streams and steps that a job may not have are refused by name before anything runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +62,7 @@ STATEFUL: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("named", STATEFUL)
-def test_state_and_chance_in_front_of_an_operator(source, job: StreamJob, named: str) -> None:
+def test_state_and_chance_before_an_operator(source, job: StreamJob, named: str) -> None:
     with pytest.raises(UnsupportedUpstreamError, match=f"(?i){named}") as caught:
         job.from_stream(STATEFUL[named](source))
     assert caught.value.action
@@ -124,7 +124,7 @@ def test_an_expression_that_spark_refuses_is_named_with_the_reason(
     assert "Py4JJavaError" not in capfd.readouterr().err, "frames of Java help no author"
 
 
-def test_a_generator_in_front_of_the_first_operator_is_fine(source, job: StreamJob) -> None:
+def test_a_generator_before_the_first_operator_is_fine(source, job: StreamJob) -> None:
     assert job.from_stream(source).select("k", "explode(array(n, v)) as each").columns.names == ("k", "each")
 
 
@@ -231,7 +231,7 @@ def test_a_sink_without_uid_is_a_warning_and_in_strict_mode_an_error(source, tmp
     with pytest.raises(JobDefinitionError, match="sink has no uid") as refused:
         strict.sink_to(MemorySink("x"))
     assert "uid=" in refused.value.action
-    strict.sink_to(DiscardingSink()).sink_to(MemorySink("x"), uid="x")  # nothing is found under the first one's name
+    strict.sink_to(DiscardingSink()).sink_to(MemorySink("x"), uid="x")  # nothing is stored under the first sink's name
 
 
 def test_a_missing_uid_is_a_warning_and_in_strict_mode_an_error(source, tmp_path: Path, job: StreamJob) -> None:
@@ -243,7 +243,7 @@ def test_a_missing_uid_is_a_warning_and_in_strict_mode_an_error(source, tmp_path
 
 
 def test_nothing_is_added_to_a_job_that_was_started(spark, source, job: StreamJob) -> None:
-    """A driver runs the definition that it was given; what came later would be in no epoch, without a word."""
+    """A driver runs the definition that it was given; a later operator would silently be in no epoch."""
     stream = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
     job.start(available_now=True).await_termination(60)
     for add in (

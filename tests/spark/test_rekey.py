@@ -1,4 +1,4 @@
-"""Streams that go on in another number of key groups, and under other uids."""
+"""Streams that continue with another number of key groups, and under other uids."""
 
 import shutil
 from pathlib import Path
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.long
 def test_a_savepoint_of_13_key_groups_goes_on_in_128_elsewhere(spark, tmp_path: Path) -> None:
-    """What a job makes of the rest of its input is the same as if it had never stopped."""
+    """For the rest of its input a job gives the same output as if it had never stopped."""
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(2)
     run_all(tally_job(source.stream(spark), root, "moving", sinks, 2, max_parallelism=13))
     savepoint = trigger_savepoint(str(root), "moving", kind="canonical", directory=str(tmp_path / "backup"))
     at = list(source.all)
-    there = tmp_path / "another" / "place"
-    there.parent.mkdir()
-    shutil.move(str(savepoint.directory), there)
+    moved = tmp_path / "another" / "place"
+    moved.parent.mkdir()
+    shutil.move(str(savepoint.directory), moved)
     shutil.rmtree(root)
     new, new_sinks = tmp_path / "new", outputs(tmp_path / "new out")
     source.add_many(1)
@@ -47,8 +47,8 @@ def test_a_savepoint_of_13_key_groups_goes_on_in_128_elsewhere(spark, tmp_path: 
     def again():
         return tally_job(source.stream(spark), new, "moved", new_sinks, 3, checkpoint_interval_ms=10)
 
-    run_all(again(), restore=str(there), max_parallelism=128)
-    shutil.rmtree(there)
+    run_all(again(), restore=str(moved), max_parallelism=128)
+    shutil.rmtree(moved)
     assert {op.max_parallelism for op in newest(new, "moved").operators.values()} == {128}
     source.add_many(1)
     run_all(again())  # the number is the job's from now on
@@ -62,7 +62,7 @@ def test_a_savepoint_of_13_key_groups_goes_on_in_128_elsewhere(spark, tmp_path: 
 
 
 @pytest.mark.long
-def test_a_dry_run_of_a_job_tells_what_its_start_would_do(spark, tmp_path: Path) -> None:
+def test_a_dry_run_of_a_job_reports_what_its_start_would_do(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(3)
 
@@ -110,7 +110,7 @@ def test_a_job_goes_back_in_place_and_its_sinks_with_it(spark, tmp_path: Path, b
     run_all(job())
     with pytest.raises(MaxParallelismChangedError, match="written with 13"):
         job(max_parallelism=26).start(available_now=True, restore=pin.savepoint_id)
-    # Ranges of 26 key groups at parallelism 4 look like those of 13 at 2: no worker may take the one for the other.
+    # Ranges of 26 key groups at parallelism 4 look like those of 13 at 2: no worker may confuse them.
     client = run_all(job(), restore=pin.savepoint_id, max_parallelism=26, parallelism=4, claim_mode="CLAIM")
     assert [epoch.records for epoch in client.epochs if epoch.kind == "epoch"] == [60]
     assert list_savepoints(str(root), f"own-{backend}") == []
@@ -140,7 +140,7 @@ def test_renamed_operators_find_their_state(spark, tmp_path: Path) -> None:
         job().start(uid_mapping={"count": "tally"})
 
 
-def test_a_stopped_job_is_taken_back_by_the_command_line(spark, tmp_path: Path) -> None:
+def test_a_stopped_job_is_restored_by_the_command_line(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(1)
 

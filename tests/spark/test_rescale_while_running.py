@@ -1,4 +1,4 @@
-"""Running jobs get another parallelism, several times: what they give and hold is what it would have been anyway."""
+"""Running jobs get another parallelism, several times: output and state are the same as without a rescale."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -64,7 +64,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def rescaled(client: Any, parallelism: Any) -> dict[str, int]:
-    """Waits for the epoch that has it; the manifest and its acks say so too."""
+    """Rescales a job, and waits for the epoch with this parallelism, which its manifest and acks record too."""
     epoch = client.rescale(parallelism).result(60)
     [stored] = [one for one in open_job(client._job.root, client._job.name).epochs() if one.manifest.epoch == epoch]
     operators = stored.manifest.operators
@@ -75,7 +75,7 @@ def rescaled(client: Any, parallelism: Any) -> dict[str, int]:
 
 @backends("rocksdb")
 def test_state_of_all_shapes(spark: Any, tmp_path: Path, started: Started, backend: Any) -> None:
-    """With records, without any, and of one operator alone."""
+    """Rescales with records, without records, and of one operator only."""
     root, sinks, source = tmp_path / "root", outputs(tmp_path / "out"), Input(tmp_path / "in").add_many(2)
     options = {"max_parallelism": 13, "state_backend": backend, "checkpoint_interval_ms": 200}
     job = tally_job(source.stream(spark), root, "shapes", sinks, **options)
@@ -104,7 +104,7 @@ class Sum(WindowFunction[Any, Any, Any, Any]):
 
 
 class Ledger(ProcessFunction, CheckpointedFunction):
-    """Keeps in a list which windows came through, and how many in a list that all subtasks see."""
+    """Keeps the windows that it received in a list, and their number in a union list."""
 
     def initialize_state(self, context: Any) -> None:
         store = context.get_operator_state_store()
@@ -145,11 +145,11 @@ def window_job(df: Any, root: Path, name: str, **options: Any) -> StreamJob:
 
 
 def sums(source: Input) -> list[tuple[Any, ...]]:
-    found: dict[Any, int] = {}
+    totals: dict[Any, int] = {}
     for row in source.all:
         place = (row.n // WIDTH * WIDTH, row.k)
-        found[place] = found.get(place, 0) + row.v
-    return [(*place, total) for place, total in found.items()]
+        totals[place] = totals.get(place, 0) + row.v
+    return [(*place, total) for place, total in totals.items()]
 
 
 def in_order(rows: Iterable[Any]) -> list[Any]:
@@ -158,7 +158,7 @@ def in_order(rows: Iterable[Any]) -> list[Any]:
 
 @backends("heap")
 def test_windows_timers_a_chain_and_lists(spark: Any, tmp_path: Path, started: Started, backend: Any) -> None:
-    """And in between the driver is gone without a word; the next one goes on with the parallelism that it had."""
+    """In between the driver disappears without a stop; the next one continues with the same parallelism."""
     root, name, source = tmp_path / "root", "rescaled-windows", Input(tmp_path / "in").add_many(2)
 
     def job() -> StreamJob:
@@ -172,10 +172,10 @@ def test_windows_timers_a_chain_and_lists(spark: Any, tmp_path: Path, started: S
     source.add_many(1, rows=45)
     with_epochs(client, 4, of_input=True)
 
-    gone, client = client, started(job().start(trigger_interval_ms=50))
+    former, client = client, started(job().start(trigger_interval_ms=50))
     assert client.parallelism == {"windows": 1, "ledger": 1}
     with pytest.raises(RescaleError, match="was not rescaled"):
-        gone.rescale(3).result(60)
+        former.rescale(3).result(60)
     source.add_many(1, rows=45)
     with_epochs(client, 1, of_input=True)
     assert rescaled(client, 3) == {"windows": 3, "ledger": 3}
@@ -218,7 +218,7 @@ RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 
 
 class Match(KeyedBroadcastProcessFunction):
-    """The newest rule of each record's `sub`, and how often its key came."""
+    """Emits the newest rule of each record's `sub`, and how often its key came."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -240,20 +240,20 @@ def test_broadcast_state(spark: Any, tmp_path: Path, started: Started, paralleli
     matched = keyed.connect(elements).process(Match(), "n bigint, k string, rule bigint, times bigint", uid="match")
     matched.sink_to(MemorySink(name), uid="out")
     client = started(job.start(trigger_interval_ms=50))
-    known: dict[str, int] = {}
+    rules_by_sub: dict[str, int] = {}
     counts: dict[Any, int] = {}
     wanted: list[tuple[Any, ...]] = []
     for step, parallelism in enumerate(parallelisms):
         rescaled(client, parallelism)
         new = records(6, seed=step, first=1000 * step)
         rules.add(new)
-        known.update((row.sub, row.n) for row in new)
-        wait_for(lambda: read_rules(root, name) == known, "the rules")
+        rules_by_sub.update((row.sub, row.n) for row in new)
+        wait_for(lambda: read_rules(root, name) == rules_by_sub, "the rules")
         new = records(30, seed=50 + step, first=1000 * step + 500)
         data.add(new)
         for row in new:
             counts[row.k] = counts.get(row.k, 0) + 1
-            wanted.append((row.n, row.k, known.get(row.sub), counts[row.k]))
+            wanted.append((row.n, row.k, rules_by_sub.get(row.sub), counts[row.k]))
         wait_for(lambda: len(MemorySink(name).rows()) >= len(wanted), "the records")
     client.stop()
     assert by_n(MemorySink(name).rows()) == wanted
@@ -276,12 +276,12 @@ def test_operators_that_several_read(spark: Any, tmp_path: Path, started: Starte
         source.add_many(1)
         with_epochs(client, len(source.files), of_input=True)
     client.stop()
-    found = Branches(*(by_n(MemorySink(f"{name}-{output}").rows()) for output in Branches._fields))
-    assert found == expected(source.all)
+    outputs = Branches(*(by_n(MemorySink(f"{name}-{output}").rows()) for output in Branches._fields))
+    assert outputs == expected(source.all)
     check_state(root, name, source.all)
 
 
-# What is refused, and who waits in vain -------------------------------------------------------------------------------
+# Refused rescales, and callers that wait without success --------------------------------------------------------------
 
 
 def test_wrong_numbers_are_refused_and_change_nothing(spark: Any, tmp_path: Path, started: Started) -> None:
@@ -292,28 +292,28 @@ def test_wrong_numbers_are_refused_and_change_nothing(spark: Any, tmp_path: Path
         with pytest.raises(RescaleError):
             client.rescale(wrong)
     wait_for_beats(client, 3)
-    assert len(client.epochs) == 1, "a rescale that was refused brought an epoch about"
+    assert len(client.epochs) == 1, "a refused rescale caused an epoch"
     assert client.parallelism == {"count": 2}
     assert rescaled(client, 7) == {"count": 7}
     with client._lock:  # as a batch would
         future = client.rescale(6)
-        time.sleep(0.1)  # the heart, which beats each 20 ms, waits for the lock by now
+        time.sleep(0.1)  # the heartbeat, every 20 ms, waits for the lock by now
         assert client.run_idle_epoch().manifest.epoch == future.result(0)
     wait_for_beats(client, 3)
-    assert len(client.epochs) == 3, "an epoch was sealed for what the one before had brought"
+    assert len(client.epochs) == 3, "an epoch was sealed for a rescale that the epoch before already had"
     client.stop()
     with pytest.raises(RescaleError, match="the job has ended"):
         client.rescale(3).result(0)
     assert newest(root, "refusing").operators["count"].parallelism == 6
     source.add_many(1)
     client = with_epochs(started(count_job(source.stream(spark), root, "refusing", parallelism=3).start()), 1)
-    assert client.parallelism == {"count": 3}, "the definition says something new"
+    assert client.parallelism == {"count": 3}, "the definition has another parallelism"
     client.stop()
     assert_counts(root, "refusing", source.all)
 
 
 class Picky(Count):
-    """Its subtasks do not begin where there are three of them."""
+    """A count that fails in open() if there are three subtasks."""
 
     def open(self, runtime_context: Any) -> None:
         super().open(runtime_context)

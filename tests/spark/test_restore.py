@@ -1,4 +1,4 @@
-"""Going back in one session: workers hold newer state, sinks hold later output, and neither shows."""
+"""Restores in one session: workers have newer state and sinks have later output, and neither has an effect."""
 
 from functools import partial
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_going_back_twice_and_forward_again(spark, tmp_path: Path) -> None:
 
 
 class DiesAt:
-    """Ends a start where it passes a point; `test_process_kills.py` does it with SIGKILL."""
+    """Ends a start at a crash point, by an exception; `test_process_kills.py` does it with SIGKILL."""
 
     def __init__(self, point: CrashPoint) -> None:
         self.point = point
@@ -80,7 +80,7 @@ class DiesAt:
 
 
 def test_a_restore_that_dies_is_resumed(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the closing manifest, between that and the sinks, and between the sinks and the new generation."""
+    """It dies before the closing manifest, between that and the sinks, or between the sinks and the new generation."""
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(2)
     back = {"restore": "epoch:1/2", "parallelism": 3}
@@ -135,7 +135,7 @@ def test_what_does_not_exist_is_refused_and_nothing_written(spark, tmp_path: Pat
 
 
 def test_the_number_of_key_groups_is_that_of_the_log(spark, tmp_path: Path) -> None:
-    """Derived from the parallelism of the first start; a later one may be higher."""
+    """It is derived from the parallelism of the first start; a later parallelism may be higher."""
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(1)
     run_all(tally_job(source.stream(spark), root, "derived", sinks, 2, max_parallelism=13))

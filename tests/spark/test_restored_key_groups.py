@@ -1,4 +1,4 @@
-"""Key groups of a real stream go back to a savepoint, and nothing else does."""
+"""Key groups of a real stream are restored from a savepoint, and nothing else changes."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -55,12 +55,12 @@ def tally_states(root: Path, name: str) -> dict[str, dict[Any, Any]]:
 
 
 def owner(entry: Any) -> Any:
-    """The key of an entry; that of a map state stands in front of the user key."""
+    """Returns the key of an entry; in an entry of a map state it comes before the user key."""
     return entry[0] if isinstance(entry, tuple) else entry
 
 
 def changed(before: dict[str, dict[Any, Any]], after: dict[str, dict[Any, Any]]) -> set[Any]:
-    """The diff: keys of which any state differs."""
+    """Returns the keys with a state that differs."""
     return {
         owner(entry)
         for state in STATES
@@ -70,7 +70,7 @@ def changed(before: dict[str, dict[Any, Any]], after: dict[str, dict[Any, Any]])
 
 
 def expected_states(at_source: Sequence[Record], left_out: Sequence[Record], rows: Sequence[Record]) -> Any:
-    """Chosen keys have the source's state and later input; all others have everything."""
+    """Returns the expected states: chosen keys have the source's state and later input; all others have all input."""
     seen = {row.n for row in left_out}
     whole = truth(rows).states
     partly = truth([row for row in rows if row.n not in seen]).states
@@ -83,7 +83,7 @@ def expected_states(at_source: Sequence[Record], left_out: Sequence[Record], row
 
 
 def assert_results(sinks: Outputs, left_out: Sequence[Record], rows: Sequence[Record]) -> None:
-    """Output from before the restore stays; what came later stands on the state that was there by then."""
+    """Checks that output from before the restore stays, and that later output is based on the state at its time."""
     seen = {row.n for row in left_out}
     later = max(seen)
     whole = truth(rows).tally
@@ -157,7 +157,7 @@ def test_a_running_job_goes_on_from_the_state_of_the_savepoint(spark, tmp_path: 
 
 
 class Alarm(KeyedProcessFunction):
-    """Counts the records of a key, and tells their number 100 ms behind the first one."""
+    """Counts the records of a key, and emits their number 100 ms after the first one."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -192,7 +192,7 @@ def test_timers_that_come_back_fire_although_no_record_comes(spark, tmp_path: Pa
     client.restore_key_groups(f"epoch:1/{first}", keys=keys)
 
     def told() -> list[Any]:
-        """Alarms of the keys of the first file; the second one may have brought others."""
+        """Returns the alarms of the keys of the first file; the second file may have caused others."""
         return sorted(((r["k"], r["records"]) for r in list(sink.rows()) if r["k"] in counts), key=repr)
 
     wait_for(lambda: len(told()) >= len(counts) + len(keys), "the alarms of the restored keys")
@@ -202,13 +202,13 @@ def test_timers_that_come_back_fire_although_no_record_comes(spark, tmp_path: Pa
 
 
 class Seen(WindowFunction[Any, Any, Any, Any]):
-    """Key, start of the window, and what is in it."""
+    """Emits key, start of the window, and its elements."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
         yield key, window.start, " ".join(str(i.v) for i in inputs)
 
 
-def test_windows_that_come_back_behind_the_watermark_fire_and_later_ones_lack_their_input(
+def test_restored_windows_below_the_watermark_fire_and_later_ones_lack_their_input(
     spark, tmp_path: Path, started
 ) -> None:
     root, folder, sink = tmp_path / "root", tmp_path / "in", MemorySink("windows-of-keys")

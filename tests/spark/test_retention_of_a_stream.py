@@ -1,6 +1,6 @@
 """A real stream that is killed and started again while retention runs each second, and savepoints are taken.
 
-Retention runs in this process, the job in another one, so that neither knows of the other but through the storage.
+Retention runs in this process, the job in another one, so that they share nothing but the storage.
 """
 
 import os
@@ -32,14 +32,14 @@ HISTORY = ("_checkpoints/", "_spark/")
 
 
 class Later(SystemClock):
-    """The clock of a machine on which leases of processes that died now have expired."""
+    """A clock by which the leases of processes that died have already expired."""
 
     def now_ms(self) -> int:
         return super().now_ms() + LEASE_MS
 
 
 class Retained:
-    """The job's folder, and what was seen there."""
+    """The job's folder, and the observations that the test made there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.root = folder, folder / "root"
@@ -69,7 +69,7 @@ class Retained:
         return head.epoch if head is not None else 0
 
     def retain(self, clock: Clock | None = None) -> None:
-        """Applies the policy once a second; counts what is left, history and Delta's logs aside."""
+        """Applies the policy once a second; counts the remaining files, without history and Delta's logs."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + 1
@@ -83,18 +83,18 @@ class Retained:
         self.files.append(len([n for n in names if not n.startswith(HISTORY) and "_delta_log" not in n]))
 
     def take(self, trigger: str) -> None:
-        """Takes a savepoint of the running job, and remembers what it holds."""
+        """Takes a savepoint of the running job, and remembers its content."""
         try:
             pin = trigger_savepoint(str(self.root), JOB, trigger=trigger)
         except (CondemnedError, CorruptionError, NotFoundError):
-            return  # it was refused in time
+            return  # it was refused before it was listed
         self.savepoints[pin.savepoint_id] = self.states(pin.savepoint_id)
 
     def states(self, at: str) -> dict[str, dict[Any, Any]]:
         return {name: state_of(self.root, JOB, "tally", name, at=at) for name in STATES}
 
     def run_for(self, process: "subprocess.Popen[bytes]", epochs: int) -> None:
-        """Gives input and retains, until so many epochs more are sealed."""
+        """Adds input and applies retention, until `epochs` more epochs are sealed."""
         goal = self.epoch + epochs
         deadline = time.monotonic() + 240
         taken = self.epoch
@@ -126,7 +126,7 @@ def test_nothing_that_is_needed_is_lost_and_storage_stays_bounded(tmp_path: Path
                 assert process.wait(120) == 0, (tmp_path / "log").read_text()[-4000:]
             else:
                 os.killpg(process.pid, signal.SIGKILL)
-    for _ in range(2):  # it was killed in the middle of a checkpoint, which keeps a savepoint of its epoch
+    for _ in range(2):  # a savepoint of the epoch, since the job was killed during a checkpoint
         time.sleep(1)
         retained.retain(Later())
     assert_tally(retained.root, JOB, outputs(tmp_path / "out"), retained.source.all)
@@ -137,11 +137,11 @@ def test_nothing_that_is_needed_is_lost_and_storage_stays_bounded(tmp_path: Path
         assert validate_savepoint(str(retained.root), JOB, pin.savepoint_id).ok
         assert retained.states(pin.savepoint_id) == retained.savepoints[pin.savepoint_id]
     assert retained.states("latest") == {name: truth(retained.source.all).states[name] for name in STATES}
-    # An epoch writes 5 files or more, a checkpoint 7 more; of each of 6 states at most 33 layers lie on each other.
+    # An epoch writes 5 files or more, a checkpoint 7 more; each of 6 states has at most 33 layers.
     assert retained.removed > 5 * EPOCHS
     assert max(retained.files) < 6 * 40 + 12 * EPOCHS, retained.files
 
 
 def all_read(retained: Retained) -> bool:
-    """Whether the job has counted every record that is there."""
+    """Returns whether the job has counted every record of the input."""
     return state_of(retained.root, JOB, "totals", "total", key="sub") == truth(retained.source.all).states["total"]

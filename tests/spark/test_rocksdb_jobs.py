@@ -1,4 +1,4 @@
-"""Jobs with their state in RocksDB: workers rotate and share databases, jobs restart, rescale, go back, lose disks."""
+"""Jobs with state in RocksDB: workers rotate and share databases; jobs restart, rescale, are restored, lose disks."""
 
 import shutil
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_workers_of_a_host_share_one_database_per_range(spark: Any, tmp_path: Pa
     assert_counts(root, "sharing", source.all)
     databases = [folder.parent.relative_to(disk) for folder in disk.glob("**/db")]
     assert sorted(str(folder.parent.name) for folder in databases) == ["1.0-4.13", "1.5-8.13", "1.9-12.13"]
-    assert {folder.name for folder in databases} == {"0"}, "somebody waited in vain"
+    assert {folder.name for folder in databases} == {"0"}, "a worker waited for a database without success"
 
 
 @pytest.mark.parametrize(

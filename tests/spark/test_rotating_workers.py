@@ -1,4 +1,4 @@
-"""A checkpointed function among workers that take turns, fail and are rescaled, against a plain loop. No JVM."""
+"""A checkpointed function on workers that take turns, fail and are rescaled, compared with a plain loop. No JVM."""
 
 import random
 from pathlib import Path
@@ -42,7 +42,7 @@ KEYS = [f"k{n}" for n in range(12)]
 
 
 class Tell(KeyedProcessFunction, CheckpointedFunction):
-    """Says how often the key came, what its subtask has seen lately, and how much all subtasks have seen."""
+    """Emits how often the key came, what its subtask has seen lately, and how much all subtasks have seen."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
@@ -65,7 +65,7 @@ class Tell(KeyedProcessFunction, CheckpointedFunction):
 
 
 class Plain:
-    """The same in dicts and lists."""
+    """The same function with dicts and lists."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -89,7 +89,7 @@ class Plain:
 
 
 def cut(lists: list[list[int]], parallelism: int) -> list[list[int]]:
-    """Cuts lists anew, as Flink's round-robin repartitioner does."""
+    """Cuts lists into new pieces, as Flink's round-robin repartitioner does."""
     if len(lists) == parallelism:
         return lists
     whole, pieces = [element for elements in lists for element in elements], []
@@ -116,7 +116,7 @@ class Cluster:
         self.payload, self.digest = pack(TaskSpec(spec))
         self.attempts = 0
         self.served: list[tuple[int, set[int]]] = [(0, set()) for _ in range(workers)]
-        """Of each worker the parallelism that it served last, and the subtasks that it served at that."""
+        """For each worker: the parallelism that it served last, and the subtasks that it served at that parallelism."""
         self.head = self.log.put(self._manifest(1, "claim", 1, ()))
 
     def _manifest(self, epoch: int, kind: Any, parallelism: int, acks: tuple[Ack, ...]) -> Manifest:
@@ -223,7 +223,7 @@ class Cluster:
 
 
 def every_seed(count: int) -> pytest.MarkDecorator:
-    """Runs a test with so many seeds: with a few of them in `make test`, with all others in `make test-long`."""
+    """Runs a test with `count` seeds: a few of them in `make test`, all others in `make test-long`."""
     seeds = [pytest.param(n, marks=() if n < SEEDS else pytest.mark.long) for n in range(count)]
     return pytest.mark.parametrize("seed", seeds)
 
@@ -244,7 +244,7 @@ def test_rotation_retries_and_rescales_do_not_show(tmp_path: Path, seed: int) ->
             parts[subtask_of(key_group_of((key,), ["string"], MAX), parallelism, MAX)].append((key, number))
         acks, rows = [], []
         for subtask, part in enumerate(parts):
-            for _ in range(rng.choice([0, 0, 0, 1, 2])):  # attempts that nobody seals
+            for _ in range(rng.choice([0, 0, 0, 1, 2])):  # attempts that are not sealed
                 cluster.attempt(rng.randrange(3), subtask, part, parallelism)
             ack, given = cluster.attempt(rng.randrange(3), subtask, part, parallelism)
             acks.append(ack)
@@ -260,7 +260,7 @@ RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 
 
 class Match(KeyedBroadcastProcessFunction):
-    """Says how often the key came, all rules in their order, and how many there are."""
+    """Emits how often the key came, all rules in their order, and how many there are."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -281,7 +281,7 @@ class Match(KeyedBroadcastProcessFunction):
 
 
 @every_seed(8)
-def test_broadcast_state_is_the_same_whoever_runs(tmp_path: Path, seed: int) -> None:
+def test_broadcast_state_is_the_same_whichever_worker_runs(tmp_path: Path, seed: int) -> None:
     two = with_broadcast(KeyedInput(INPUT_COLUMNS, ("k",)), INPUT_COLUMNS)
     spec = OperatorSpec(
         "tell",
@@ -314,7 +314,7 @@ def test_broadcast_state_is_the_same_whoever_runs(tmp_path: Path, seed: int) -> 
             expected.append((number, counts[key], str(list(rules.items())), len(rules)))
         acks, rows = [], []
         for subtask, part in enumerate(parts):
-            for _ in range(rng.choice([0, 0, 1])):  # attempts that nobody seals
+            for _ in range(rng.choice([0, 0, 1])):  # attempts that are not sealed
                 cluster.attempt(rng.randrange(3), subtask, part, parallelism, elements)
             ack, given = cluster.attempt(rng.randrange(3), subtask, part, parallelism, elements)
             acks.append(ack)

@@ -1,4 +1,4 @@
-"""What tasks are told of the jobs that run. No JVM."""
+"""Which running jobs a task learns about. No JVM."""
 
 from state_engine.epoch.ports import EpochPlan
 from state_engine.spark.worker.running_jobs import RunningJobs, decode_running
@@ -19,7 +19,7 @@ def plan(root: str, job: str) -> EpochPlan:
     )
 
 
-def test_tasks_are_told_of_all_jobs_and_in_any_case_of_their_own() -> None:
+def test_tasks_learn_about_all_jobs_and_always_about_their_own() -> None:
     running = RunningJobs()
     assert decode_running(running.encode(plan("/a", "one"))) == [("/a", "one")]
     running.begin("1", "/a", "one")
@@ -40,6 +40,6 @@ def test_a_job_that_was_taken_over_runs_while_its_new_incarnation_does() -> None
     assert decode_running(running.encode(plan("/b", "two"))) == [("/b", "two")]
 
 
-def test_a_task_that_was_told_nothing_knows_nothing() -> None:
+def test_a_task_without_a_list_of_jobs_knows_none() -> None:
     assert decode_running(None) is None
     assert decode_running("") is None

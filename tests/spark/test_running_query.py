@@ -1,4 +1,4 @@
-"""A job whose Spark session was stopped, or whose JVM has ended, ends by a name; without Spark."""
+"""After its Spark session was stopped or its JVM has ended, a job ends with a named error; without Spark."""
 
 import threading
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from state_engine.spark.driver.startup import StartOptions
 
 
 class Engine:
-    """Session, context and query: idle, until something happens to it."""
+    """Session, context and query of Spark: idle, until a test stops or kills them."""
 
     runId = "run"
     asked = 0
@@ -45,7 +45,7 @@ class Engine:
 
     @property
     def isActive(self) -> bool:
-        return not self._answer().ended  # also behind the end of its session
+        return not self._answer().ended  # also after the end of its session
 
     def awaitTermination(self, within_s: float) -> bool:
         self.asked += 1
@@ -69,7 +69,7 @@ def stop_session(engine: Engine) -> None:
 
 
 def stop_in_jvm(engine: Engine) -> None:
-    """The context ends by itself, or by somebody in the JVM: Python is not told."""
+    """The context ends by itself, or by other code in the JVM: Python does not notice."""
     engine.stopped = True
 
 
@@ -90,7 +90,7 @@ def engine() -> Engine:
 
 @pytest.fixture
 def client(engine: Engine) -> Any:
-    """A client whose heartbeat is not started yet."""
+    """A client before the start of its heartbeat."""
     job: Any = SimpleNamespace(
         name="flights",
         settings=SimpleNamespace(heartbeat_interval_ms=1, checkpoint_config=CheckpointConfig(), show_records=True),
@@ -110,7 +110,7 @@ def client(engine: Engine) -> Any:
 
 
 @LOSSES
-def test_who_waits_for_the_end_of_the_job_is_told(client, engine: Engine, lose: Any, why: str) -> None:
+def test_a_wait_for_the_end_of_the_job_raises_the_reason(client, engine: Engine, lose: Any, why: str) -> None:
     raised: list[BaseException] = []
 
     def wait() -> None:
@@ -133,13 +133,13 @@ def test_who_waits_for_the_end_of_the_job_is_told(client, engine: Engine, lose: 
     assert "flights" in str(raised[0])
     assert "client.stop()" in str(raised[0])
     assert client.state == "FAILED"
-    client.stop()  # has nothing left to do, and says nothing of an engine that is gone
+    client.stop()  # has nothing left to do, and does not report the missing engine
     assert client.state == "FAILED"
     assert client.spark_jobs == 0
 
 
 @LOSSES
-def test_a_stop_behind_the_end_of_the_session_is_no_end_of_the_job(client, engine: Engine, lose: Any, why: str) -> None:
+def test_a_stop_after_the_end_of_the_session_is_no_end_of_the_job(client, engine: Engine, lose: Any, why: str) -> None:
     client._heartbeat = late = Heartbeat(
         "late", 1, has_ended=lambda _: late._stopped.wait(30), watch=lambda: None, beat=lambda: None,
         at_end=lambda: None, failed=lambda error: None,
@@ -177,7 +177,7 @@ def test_what_a_batch_fails_with_is_named_where_the_engine_is_why(
     client, engine: Engine, lose: Any, why: str, error: Exception, is_named: bool
 ) -> None:
     query = client._query
-    assert query.named(error) is error, "as long as it is there, the error says itself what happened"
+    assert query.named(error) is error, "as long as the engine exists, the error itself says what happened"
     lose(engine)
     client._note_failure(error)
     assert isinstance(client._error, SparkLostError) is is_named

@@ -1,4 +1,4 @@
-"""Canonical savepoints by Spark's workers: the same tables as by one process."""
+"""Canonical savepoints that Spark's workers write have the same tables as those of one process."""
 
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.spark
 KEYS = 300
 
 
-class Nobody:
-    """Stands for the process that shall not have to fold."""
+class RefusingWriter:
+    """A writer in place of this process, which must not fold."""
 
     def write(self, fold: Any, plan: Any) -> Any:
         raise AssertionError(f"{plan.table} was not folded by Spark")
@@ -52,7 +52,7 @@ def taken(root: str, writer: Any, directory: Path) -> CanonicalSavepoint:
 @pytest.mark.long
 def test_tables_are_the_same_and_are_read_by_delta_rs_and_by_spark(spark: Any, tmp_path: Path) -> None:
     roots = [str(tmp_path / name) for name in ("by process", "by spark")]
-    writers = [ProcessWriter(), SparkWriter(spark, least_ranges=0, here=Nobody())]
+    writers = [ProcessWriter(), SparkWriter(spark, least_ranges=0, here=RefusingWriter())]
     savepoints = []
     for root, writer in zip(roots, writers, strict=True):
         job_at(root)
@@ -74,11 +74,11 @@ def test_tables_are_the_same_and_are_read_by_delta_rs_and_by_spark(spark: Any, t
         assert found == [tuple(row.values()) for row in expected.to_pylist()]
 
 
-def test_spark_reads_only_the_files_of_the_key_groups_that_are_asked_for(spark: Any, tmp_path: Path) -> None:
-    """Bounds of key groups are in the Delta log, whoever wrote the files."""
+def test_spark_reads_only_the_files_of_the_requested_key_groups(spark: Any, tmp_path: Path) -> None:
+    """Bounds of key groups are in the Delta log, whichever writer wrote the files."""
     root = str(tmp_path / "root")
     job_at(root)
-    savepoint = taken(root, SparkWriter(spark, least_ranges=0, here=Nobody()), tmp_path / "backup")
+    savepoint = taken(root, SparkWriter(spark, least_ranges=0, here=RefusingWriter()), tmp_path / "backup")
     table = next(table for table in savepoint.tables if table.path == "aircraft/count")
     frame = spark.read.format("delta").load(f"{savepoint.directory}/aircraft/count").where("key_group = 12")
     expected = [file.path for file in table.files if file.first <= 12 <= file.last]
@@ -90,7 +90,7 @@ def test_small_states_stay_in_this_process(spark: Any, tmp_path: Path) -> None:
     root = str(tmp_path / "root")
     job_at(root)
     with pytest.raises(AssertionError, match="was not folded by Spark"):
-        taken(root, SparkWriter(spark, here=Nobody()), tmp_path / "backup")
+        taken(root, SparkWriter(spark, here=RefusingWriter()), tmp_path / "backup")
     assert taken(root, SparkWriter(spark), tmp_path / "backup").rows == 2 * KEYS
 
 
@@ -98,10 +98,10 @@ def test_a_missing_file_is_named_and_nothing_is_left(spark: Any, tmp_path: Path)
     root = str(tmp_path / "root")
     job_at(root)
     victim = next(path for path in Path(root, "flights", "_epochs").rglob("*aircraft*") if path.is_file())
-    writer = SparkWriter(spark, least_ranges=0, here=Nobody())
+    writer = SparkWriter(spark, least_ranges=0, here=RefusingWriter())
 
     class Late:
-        """Removes a change file behind the verification of the pin."""
+        """Removes a change file after the verification of the pin."""
 
         def write(self, fold: Any, plan: Any) -> Any:
             victim.unlink(missing_ok=True)
@@ -118,13 +118,13 @@ def test_what_workers_cannot_write_is_a_storage_error(spark: Any, tmp_path: Path
     job_at(root)
 
     class Blocked:
-        """Puts a file where the workers need a folder."""
+        """Writes a file where the workers need a folder."""
 
         def write(self, fold: Any, plan: Any) -> Any:
             folder = Path(fold.order.url) / plan.table
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.touch()
-            return SparkWriter(spark, least_ranges=0, here=Nobody()).write(fold, plan)
+            return SparkWriter(spark, least_ranges=0, here=RefusingWriter()).write(fold, plan)
 
     with pytest.raises(StorageError, match="Spark gave up on writing"):
         taken(root, Blocked(), tmp_path / "backup")

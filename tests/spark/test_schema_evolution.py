@@ -1,4 +1,4 @@
-"""A stream whose code changed goes on from its state: rules, functions, refusals, and the way back."""
+"""A stream continues from its state after a change of its code: rules, functions, refusals, and the way back."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ SECOND = Types.ROW_NAMED(["highest", "count", "last"], [Types.LONG(), Types.LONG
 
 
 class Visits(KeyedProcessFunction):
-    """How often a key came, and its last `v`."""
+    """Keeps how often a key came, and its last `v`."""
 
     def open(self, runtime_context: Any) -> None:
         self.seen = runtime_context.get_state(self.describe())
@@ -42,7 +42,7 @@ class Visits(KeyedProcessFunction):
 
 
 class WithHighest(Visits):
-    """The next release: `times` is `count` and wider, and there is `highest`, which began at -1."""
+    """The next release: `times` is renamed to `count` and wider, and `highest` is new, with the default -1."""
 
     def describe(self) -> ValueStateDescriptor:
         return ValueStateDescriptor("seen", SECOND).with_alias("count", "times").with_default("highest", -1)
@@ -55,7 +55,7 @@ class WithHighest(Visits):
 
 
 class AsText(Visits):
-    """Another release keeps text, by a function from what the first one kept."""
+    """Another release keeps text; a function converts the first release's values."""
 
     def __init__(self, convert: Callable[[Any], Any]) -> None:
         self.convert = convert
@@ -75,7 +75,7 @@ class Narrow(Visits):
 
 
 class WithoutLast(Visits):
-    """Keeps a field less."""
+    """A release that keeps one field less."""
 
     def describe(self) -> ValueStateDescriptor:
         return ValueStateDescriptor("seen", "struct<times:int>")
@@ -87,12 +87,12 @@ class WithoutLast(Visits):
 
 
 def counted(rows: Iterable[Record]) -> dict[Any, tuple[int, int, int]]:
-    """Per key: how often it came, its last and its highest value."""
-    found: dict[Any, tuple[int, int, int]] = {}
+    """Returns per key how often it came, its last and its highest value."""
+    counts: dict[Any, tuple[int, int, int]] = {}
     for row in sorted(rows):
-        times, _, highest = found.get(row.k, (0, 0, -1))
-        found[row.k] = (times + 1, row.v, max(highest, row.v))
-    return found
+        times, _, highest = counts.get(row.k, (0, 0, -1))
+        counts[row.k] = (times + 1, row.v, max(highest, row.v))
+    return counts
 
 
 class Job:
@@ -128,8 +128,8 @@ class Job:
         assert sorted(tuple(row.values()) for row in self.sink.rows()) == expected
 
     def files(self) -> dict[str, int]:
-        found = (p for p in (self.root / self.name).rglob("*") if p.is_file() and "_control" not in p.parts)
-        return {str(p): p.stat().st_mtime_ns for p in found}
+        files = (p for p in (self.root / self.name).rglob("*") if p.is_file() and "_control" not in p.parts)
+        return {str(p): p.stat().st_mtime_ns for p in files}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_function_migrates_and_one_that_fails_loses_nothing(spark, tmp_path: P
     times = {k: count for k, (count, _, _) in counted(job.source.all).items()}
     assert job.state() == {k: f"{n} {'times' if k in touched else 'before'}" for k, n in times.items()}
     job.source.add_many(1, rows=40, seed=8)
-    job.run(AsText(lambda seen: {}[seen]))  # needed no more
+    job.run(AsText(lambda seen: {}[seen]))  # the function is not needed any more
     job.check_output()
 
 

@@ -1,4 +1,4 @@
-"""Column types of a DataFrame, whatever its fields are called. Without a JVM."""
+"""Column types of a DataFrame, with any names of fields. No JVM."""
 
 import pytest
 from pyspark.sql import types as spark
@@ -24,12 +24,12 @@ def test_fields_at_any_depth_may_be_called_anything(name: str) -> None:
         ("in_map", spark.MapType(spark.StringType(), inner)),
         ("in_row", inner),
     )
-    found = struct_of(columns, "the source")
-    assert found.names == (name, "in_list", "in_map", "in_row")
-    rows = found.types[1].element, found.types[2].value, found.types[3]  # type: ignore[attr-defined]
+    schema = struct_of(columns, "the source")
+    assert schema.names == (name, "in_list", "in_map", "in_row")
+    rows = schema.types[1].element, schema.types[2].value, schema.types[3]  # type: ignore[attr-defined]
     assert [row.names for row in rows] == [(name, "plain")] * 3
     assert [[kind.ddl() for kind in row.types] for row in rows] == [["bigint", "decimal(5,2)"]] * 3
-    assert parse_columns_ddl(ddl_of(found)) == found
+    assert parse_columns_ddl(ddl_of(schema)) == schema
 
 
 def test_a_type_that_no_operator_takes_is_named_by_its_column() -> None:

@@ -1,4 +1,4 @@
-"""The files of a seeded Spark directory; that Spark understands them, `test_sources.py` shows. No JVM."""
+"""The files of a seeded Spark directory; `test_sources.py` shows that Spark understands them. No JVM."""
 
 import json
 import os
@@ -35,11 +35,11 @@ def test_a_file_source(tmp_path: Path) -> None:
 
 
 def test_each_directory_has_an_id_of_its_own(tmp_path: Path) -> None:
-    found = set()
+    ids = set()
     for name in ("one", "two"):
         seed(str(tmp_path / name), META, [FILE], [FILES])
-        found.add(uuid.UUID(json.loads((tmp_path / name / "metadata").read_text())["id"]))
-    assert len(found) == 2
+        ids.add(uuid.UUID(json.loads((tmp_path / name / "metadata").read_text())["id"]))
+    assert len(ids) == 2
 
 
 def test_other_sources_are_verbatim_and_need_no_other_files(tmp_path: Path) -> None:
@@ -85,13 +85,13 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_source_files_that_are_gone_are_named(tmp_path: Path) -> None:
-    there = tmp_path / "a file%20.parquet"
-    there.touch()
-    kept = SourceFile(path=there.as_uri(), timestamp=1)
+    existing = tmp_path / "a file%20.parquet"
+    existing.touch()
+    kept = SourceFile(path=existing.as_uri(), timestamp=1)
     check_files_exist([kept], local_file_exists)
-    gone = [SourceFile(path=f"file:///gone/{n}.parquet", timestamp=n) for n in range(5)]
+    missing = [SourceFile(path=f"file:///gone/{n}.parquet", timestamp=n) for n in range(5)]
     with pytest.raises(SourceFileMissingError, match=r"5 source files .*gone/0\.parquet.* and 2 more") as caught:
-        check_files_exist([kept, *gone], local_file_exists)
+        check_files_exist([kept, *missing], local_file_exists)
     assert caught.value.action
 
 

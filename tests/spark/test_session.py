@@ -1,4 +1,4 @@
-"""The local session: its settings arrive, and Delta works with only Delta's own jars."""
+"""The local session: its settings take effect, and Delta works with only Delta's own jars."""
 
 import sys
 from collections.abc import Iterator
@@ -86,9 +86,9 @@ def test_workers_import_both_packages_and_the_standard_platform(spark: SparkSess
         import lakestate.resources
         import state_engine
 
-        found = [lakestate.assets, lakestate.resources, lakestate.examples, state_engine]
+        packages = [lakestate.assets, lakestate.resources, lakestate.examples, state_engine]
         for batch in batches:
-            text = " ".join([platform.python_version(), *(module.__name__ for module in found)])
+            text = " ".join([platform.python_version(), *(module.__name__ for module in packages)])
             yield pa.RecordBatch.from_pydict({"text": [text] * batch.num_rows})
 
     [row] = spark.range(1).mapInArrow(modules, "text string").collect()

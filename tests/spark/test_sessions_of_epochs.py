@@ -1,4 +1,4 @@
-"""Batches and the epochs between them run in sessions alike: what the author registered and set is there in both."""
+"""Batches and the epochs between them run in equal sessions: both have the author's functions, views and settings."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ EXPRESSIONS = (
 
 
 class Tell(ProcessFunction):
-    """Gives a row for each record, and one at the end of the input."""
+    """Emits a row for each record, and one at the end of the input."""
 
     def process_element(self, value: Any, ctx: Any) -> list[Any]:
         return [("batch", 5)]
@@ -33,7 +33,7 @@ class Tell(ProcessFunction):
 
 @pytest.fixture
 def prepared(spark: SparkSession) -> Any:
-    """A session of the author's, with functions, a view and a setting of its own."""
+    """A session of the author, with its own functions, view and setting."""
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     session.udf.register("shouted", lambda text: text and text.upper())
@@ -54,7 +54,7 @@ def job_of(session: Any, source: Input, root: Path, name: str, *, bounded: bool)
 def test_functions_views_and_settings_are_those_of_the_batches(prepared, spark, tmp_path: Path, started) -> None:
     job = job_of(prepared, Input(tmp_path / "in").add_many(1, rows=1), tmp_path / "root", "alike", bounded=True)
     client = started(job.start(available_now=True))
-    prepared.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")  # too late, for batches and for what is between them
+    prepared.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")  # too late, for batches and epochs between them
     prepared.catalog.dropTempView("three_numbers")
     assert client.await_termination(120)
     rows = MemorySink("alike").rows()

@@ -23,7 +23,7 @@ SUMMED = "n bigint, sub string, times bigint"
 
 
 def union_job(spark: Any, folders: Folders, root: Path, name: str, **options: Any) -> StreamJob:
-    """Counts the records of all folders; each has its columns in another order in front."""
+    """Builds a job that counts the records of all folders; before the union each has another order of columns."""
     job = StreamJob(name, root=str(root), **{"parallelism": 2, **options})
     first, *others = [
         job.from_stream(source.stream(spark).select(*order), name=f"in{n}").select("n", "k", "v")
@@ -56,7 +56,7 @@ def test_a_union_of_three_sources_through_restart_restore_and_rescale(spark, tmp
 
 
 def assert_in_order_of_epochs(root: Path, name: str, folders: Folders) -> None:
-    """Each record once, and counted behind those of earlier epochs; which these are is up to the sources."""
+    """Checks that each record comes once, and is counted after earlier epochs; the sources decide which those are."""
     epochs = list(MemorySink(name).epochs.values())
     assert sorted(n for rows in epochs for n in rows["n"].to_pylist()) == [row.n for row in folders.all]
     seen: dict[Any, int] = {}
@@ -80,7 +80,7 @@ def test_a_source_that_has_nothing_at_first(spark, tmp_path: Path) -> None:
 
 
 def two_levels(spark: Any, folders: Folders, root: Path, name: str, **options: Any) -> StreamJob:
-    """Source 0 is counted; the counts, source 1 and source 2 are summed by `sub`."""
+    """Builds a job that counts source 0, and sums the counts, source 1 and source 2 by `sub`."""
     job = StreamJob(name, root=str(root), **{"parallelism": 2, **options})
     first, second, third = (job.from_stream(source.stream(spark)) for source in folders.inputs)
     counts = first.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count")
@@ -190,7 +190,7 @@ def test_sources_of_several_kinds(spark, tmp_path: Path) -> None:
     add_to_table()
     run_all(job())
     kinds = [fingerprint.kind.lower() for fingerprint in newest(root, "kinds").fingerprints]
-    assert [next(kind for kind in ("delta", "parquet") if kind in found) for found in kinds] == [
+    assert [next(kind for kind in ("delta", "parquet") if kind in path) for path in kinds] == [
         "parquet",
         "delta",
         "parquet",

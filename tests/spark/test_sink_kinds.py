@@ -1,4 +1,4 @@
-"""Sinks other than Delta: what they get, how often, and what a restore means for them."""
+"""Sinks other than Delta: what they get, how often, and how a restore affects them."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,21 +23,21 @@ class Kinds(NamedTuple):
     root: Path
     table: str
     got: dict[EpochId, pa.Table]
-    """What the function was called with."""
+    """The arguments of all calls of the function."""
 
 
 @pytest.fixture(scope="module")
 def kinds(spark, tmp_path_factory: pytest.TempPathFactory) -> Kinds:
     folder = tmp_path_factory.mktemp("kinds")
     source, got = Input(folder / "in").add_many(3), dict[EpochId, pa.Table]()
-    found = Kinds(source, folder / "root", str(folder / "table"), got)
-    job = StreamJob("kinds", root=str(found.root), parallelism=2)
+    made = Kinds(source, folder / "root", str(folder / "table"), got)
+    job = StreamJob("kinds", root=str(made.root), parallelism=2)
     counts = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count")
     counts.sink_to(ForeachEpochSink(lambda epoch, table: got.update({epoch: table})), uid="function")
-    counts.sink_to(DeltaSink(found.table), uid="table").sink_to(DiscardingSink(), uid="discarded")
+    counts.sink_to(DeltaSink(made.table), uid="table").sink_to(DiscardingSink(), uid="discarded")
     counts.key_by("k").process(Count(), COUNTS, uid="sinkless")
     run_all(job)
-    return found
+    return made
 
 
 def test_a_function_gets_each_epoch_with_its_id(kinds: Kinds) -> None:
@@ -99,7 +99,7 @@ def test_output_that_a_restore_keeps_is_kept_by_the_start_that_finishes_it(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*_: Any, **__: Any) -> None:
-        raise ConnectionError("the driver ends behind the closing manifest")
+        raise ConnectionError("the driver ends after the closing manifest")
 
     source = Input(tmp_path / "in").add_many(2)
     root, sink = tmp_path / "root", DeltaSink(str(tmp_path / "table"))
@@ -122,7 +122,7 @@ def test_output_that_a_restore_keeps_is_kept_by_the_start_that_finishes_it(
 def test_nothing_is_staged_for_a_discarding_sink(kinds: Kinds) -> None:
     assert list(kinds.root.rglob("*-function.parquet"))
     assert not list(kinds.root.rglob("*-discarded.parquet"))
-    assert not list(Path().glob("part-*.parquet")), "nor where the process began, although other sinks have the output"
+    assert not list(Path().glob("part-*.parquet")), "nor in the working directory, although other sinks have the output"
     assert state_of(kinds.root, "kinds", "count", "count") == {k: n for _, k, n in counted(kinds.source.all)}
 
 
@@ -145,6 +145,6 @@ def test_spark_reads_the_table_with_its_statistics(spark, kinds: Kinds) -> None:
     df = spark.read.format("delta").load(kinds.table)
     assert df.count() == len(kinds.source.all)
     assert df.where("n between 70 and 80").count() == 11
-    assert DeltaTable(kinds.table).metadata().configuration == {}, "the table is its owner's, with Delta's defaults"
+    assert DeltaTable(kinds.table).metadata().configuration == {}, "the table has Delta's defaults"
     history = spark.sql(f"describe history delta.`{kinds.table}`").count()
     assert history >= 3

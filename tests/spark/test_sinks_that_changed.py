@@ -1,4 +1,4 @@
-"""A job that comes back with other sinks is refused if output of the old ones would be lost or doubled."""
+"""A job that is started with other sinks is refused if output of the old ones would be lost or doubled."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ NAME = "changing"
 
 
 class Place:
-    """One job's input, root and tables."""
+    """The input, root and tables of one job."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.spark, self.folder, self.root = spark, folder, folder / "root"
@@ -40,12 +40,12 @@ class Place:
         return job
 
     def refused(self, error: type[LakestateError], match: str, job: StreamJob, **options: Any) -> str:
-        """Starts, expects the error and nothing written anywhere; returns what the error tells to do."""
+        """Starts, expects the error and that nothing is written anywhere; returns the error's advice."""
 
         def seen() -> dict[str, int]:
             folders = (self.root, self.folder / "out")
-            found = (p for folder in folders for p in folder.rglob("*") if p.is_file() and "_control" not in p.parts)
-            return {str(p): p.stat().st_mtime_ns for p in found}
+            files = (p for folder in folders for p in folder.rglob("*") if p.is_file() and "_control" not in p.parts)
+            return {str(p): p.stat().st_mtime_ns for p in files}
 
         before = seen()
         with pytest.raises(error, match=match) as caught:
@@ -64,12 +64,12 @@ def fail_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[StreamJob], None]
     """Runs a job that seals an epoch and dies before any sink has its output."""
 
     def die(*_: Any, **__: Any) -> None:
-        raise ConnectionError("the driver ends behind the seal")
+        raise ConnectionError("the driver ends after the seal")
 
     def run(job: StreamJob) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(SinkCommits, "_commit_one", die)
-            with pytest.raises(SinkError, match="behind the seal"):
+            with pytest.raises(SinkError, match="after the seal"):
                 job.start(available_now=True).await_termination(120)
 
     return run
@@ -90,7 +90,7 @@ def test_manifests_say_what_the_sinks_are(place: Place) -> None:
 
 
 def test_a_table_does_not_go_on_under_another_uid(place: Place) -> None:
-    """A sink that is put in front moves the names made of positions by one."""
+    """A new first sink shifts the names that are derived from positions by one."""
     run_all(place.job(x="a"))
     before = table_rows(place.table("a"))
     for restore, error, match in (
@@ -106,7 +106,7 @@ def test_a_table_does_not_go_on_under_another_uid(place: Place) -> None:
 
 
 @pytest.mark.long
-def test_a_sink_that_is_gone_cannot_be_taken_back_but_may_keep_its_output(place: Place) -> None:
+def test_a_sink_that_is_gone_cannot_be_restored_but_may_keep_its_output(place: Place) -> None:
     run_all(place.job(x="a", y="b"))
     place.source.add_many(1)
     run_all(place.job(x="a"))  # nothing is owed, and nothing has to go back
@@ -125,7 +125,7 @@ def test_a_sink_that_is_gone_cannot_be_taken_back_but_may_keep_its_output(place:
     run_all(place.job(x="a"), restore="epoch:1/2", keep_output=True)
     assert newest(place.root, NAME).generation == 3
     assert table_rows(place.table("b")) == kept
-    assert len(table_rows(place.table("a"))) > len(place.source.all)  # as it was told to
+    assert len(table_rows(place.table("a"))) > len(place.source.all)  # as `keep_output` requires
 
 
 OTHER_SINKS: dict[str, tuple[dict[str, Any], str]] = {
@@ -171,7 +171,7 @@ def test_a_sink_may_move_when_nothing_is_owed_but_not_back_in_time(
     place.refused(SinkRewindError, r"'x'.*/out/a, which is now.*/out/b", place.job(x="b"), restore="epoch:1/2")
 
 
-def test_nobody_can_tell_what_a_function_got(place: Place) -> None:
+def test_what_a_function_got_is_not_known(place: Place) -> None:
     run_all(place.job(x="a", told=ForeachEpochSink(lambda epoch, rows: None)))
     action = place.refused(SinkError, "may still owe.*'told', a function", place.job(x="a"))
     assert "keep_output" in action

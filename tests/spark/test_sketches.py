@@ -42,13 +42,13 @@ def test_estimates_go_on_at_other_parallelisms_and_spark_reads_their_state(
     client = with_epochs(started(job("heap", 1).start(trigger_interval_ms=50)), 3, of_input=True)
     client.trigger_checkpoint().result(60)
     client.stop()
-    found = {row["k"]: row for row in sorted(MemorySink("estimates").rows(), key=lambda row: row["different"])}
+    results = {row["k"]: row for row in sorted(MemorySink("estimates").rows(), key=lambda row: row["different"])}
     of_key = defaultdict(list)
     for row in source.all:
         of_key[row.k].append(row)
-    assert set(found) == set(of_key)
+    assert set(results) == set(of_key)
     for key, own in of_key.items():
-        row, values = found[key], sorted(record.v for record in own)
+        row, values = results[key], sorted(record.v for record in own)
         assert row["different"] == pytest.approx(len(own), rel=0 if key == "few" else 0.08)
         assert row["values"] == len(set(values))
         assert row["texts"] == len({record.sub for record in own})
@@ -57,11 +57,11 @@ def test_estimates_go_on_at_other_parallelisms_and_spark_reads_their_state(
         assert below == pytest.approx(0.5, abs=0.04)
         if len(own) <= 200:
             assert row["high"] == values[math.ceil(0.9 * len(values)) - 1]
-    assert_read_by_spark(spark, root, source, found)
+    assert_read_by_spark(spark, root, source, results)
 
 
 def assert_read_by_spark(spark: Any, root: Path, source: Input, found: dict[Any, Any]) -> None:
-    """Compares what Spark makes of the state tables with the results, and its own sketches with those of the states."""
+    """Compares Spark's estimates from the state tables with the results, and its own sketches with the stored ones."""
 
     def ask(state: str, expression: str, more: str = "") -> dict[Any, Any]:
         live = state_sql(str(root), "estimates", "estimates", state, "spark")
@@ -77,7 +77,7 @@ def assert_read_by_spark(spark: Any, root: Path, source: Input, found: dict[Any,
         key: sum(row.k == key for row in source.all) for key in found
     }
     spark.read.parquet(str(source.folder)).createOrReplaceTempView("read_anew")
-    for name, column in (("values", "v"), ("texts", "sub")):  # had Spark hashed otherwise, a union would have more
+    for name, column in (("values", "v"), ("texts", "sub")):  # if Spark hashed differently, a union would have more
         own = f"JOIN (SELECT k AS of, hll_sketch_agg({column}) AS own FROM read_anew GROUP BY k) ON k <=> of"
         united = ask(f"approx_count_distinct_{column}", "hll_sketch_estimate(hll_union(value, own))", own)
         assert united == {key: row[name] for key, row in found.items()}

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 
 def run_through(start: Any, add: Any, root: Path, name: str, rows: list[Record]) -> None:
-    """Runs, restarts with more input, goes back to epoch 2 with another parallelism, and restarts again."""
+    """Runs, restarts with more input, restores epoch 2 with another parallelism, and restarts again."""
     run_all(start())
     add()
     run_all(start())
@@ -49,7 +49,7 @@ def test_files(spark, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_more_files_than_spark_compacts_at_once(spark, tmp_path: Path) -> None:
-    """Behind the tenth log entry Spark writes `9.compact`; a seed is made of all of them."""
+    """After the tenth log entry Spark writes `9.compact`; a seed is made of all entries."""
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(12, rows=10)
     run_through(
         lambda: count_job(source.stream(spark), root, "compact"),
@@ -69,16 +69,16 @@ class DeltaInput:
 
     def add(self, commits: int, rows: int = 40) -> None:
         for _ in range(commits):
-            found = records(rows, seed=len(self.all), first=len(self.all))
-            write_deltalake(self.path, pa.Table.from_pylist([r._asdict() for r in found]), mode="append")
-            self.all.extend(found)
+            added = records(rows, seed=len(self.all), first=len(self.all))
+            write_deltalake(self.path, pa.Table.from_pylist([r._asdict() for r in added]), mode="append")
+            self.all.extend(added)
 
     def stream(self, spark: Any) -> Any:
         return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(self.path)
 
 
-@pytest.mark.long  # of Delta's sources one is restarted in test_changed_sources
-def test_delta_behind_its_initial_snapshot(spark, tmp_path: Path) -> None:
+@pytest.mark.long  # test_changed_sources restarts a Delta source
+def test_delta_after_its_initial_snapshot(spark, tmp_path: Path) -> None:
     root, source = tmp_path / "root", DeltaInput(tmp_path / "table")
     source.add(1)
     name = "delta-after"
@@ -104,7 +104,7 @@ def test_delta_in_the_middle_of_its_initial_snapshot(spark, tmp_path: Path, star
     assert '"isStartingVersion":true' in newest(root, name).sources[0].offset
     source.add(1)
     run_all(count_job(source.stream(spark), root, name))
-    # Which file the snapshot begins with is Delta's choice, so counts per record are not those of `n`'s order.
+    # Delta decides with which file the snapshot begins, so counts per record do not follow the order of `n`.
     rows = MemorySink(name).rows()
     assert sorted(row["n"] for row in rows) == [row.n for row in source.all]
     expected = {k: times for _, k, times in counted(source.all)}
@@ -195,14 +195,14 @@ def test_a_restore_whose_files_are_gone(spark, tmp_path: Path) -> None:
     assert caught.value.action
     assert newest(root, name) == head
     source.add_many(1)
-    run_all(count_job(source.stream(spark), root, name))  # going on needs it no more
+    run_all(count_job(source.stream(spark), root, name))  # it is not needed to continue
     hidden.rename(source.files[2])
     run_all(count_job(source.stream(spark), root, name), restore="epoch:1/2")
     assert_counts(root, name, source.all)
 
 
 def test_before_the_first_seal_the_options_say_where_to_start(spark, tmp_path: Path, started) -> None:
-    """A start that sealed nothing leaves no position behind, and the sources may still change."""
+    """A start that sealed nothing leaves no position, and the sources may still change."""
     root, name, source = tmp_path / "root", "unsealed", DeltaInput(tmp_path / "table")
     other = Input(tmp_path / "in")
     run_all(count_job(other.stream(spark), root, name))

@@ -10,7 +10,7 @@ from state_engine.spark import StreamJob
 
 
 class Connected:
-    """Like a DataFrame of Spark Connect, which needs a server."""
+    """A double for a DataFrame of Spark Connect, which needs a server."""
 
     isStreaming = True  # Spark's name
 

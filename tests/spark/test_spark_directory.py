@@ -1,4 +1,4 @@
-"""Spark's own directory is a cache: what happens to it is of no consequence for the results."""
+"""Spark's own directory is a cache: its loss does not change the results."""
 
 import shutil
 from pathlib import Path

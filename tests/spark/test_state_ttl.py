@@ -1,4 +1,4 @@
-"""Values that expire in a real stream, by a clock that the test puts forward: warm, restarted, and in state tables."""
+"""Values that expire in a real stream, by a clock that the test moves: in caches, after restarts, in state tables."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ HOUR = 3_600_000
 
 
 class Mortal(KeyedProcessFunction):
-    """What a value, a list and a map have seen of a key: hundreds, tens and ones."""
+    """Emits what a value, a list and a map have seen of a key: as hundreds, tens and ones."""
 
     def __init__(self, config: StateTtlConfig) -> None:
         self.config = config
@@ -55,7 +55,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def visit(source: Input, client: Any, sink: MemorySink, n: int, key: str) -> int:
-    """Lets a key come once more; returns what its states have seen."""
+    """Adds a record of a key; returns what the key's states have seen."""
     source.add([Record(n, key, "", n)])
     wait_for(lambda: client.exception or any(row["n"] == n for row in sink.rows()), f"record {n}")
     return next(int(row["times"]) for row in sink.rows() if row["n"] == n)
@@ -116,7 +116,7 @@ def test_keys_that_never_come_again_leave_rocksdb_with_the_epochs(spark, tmp_pat
     wait_for(lambda: client.exception or len(sink.rows()) == keys, "all records")
     clock(2 * HOUR)
     left = []
-    for _ in range(4):  # what an epoch removes is missing in what the next one reports
+    for _ in range(4):  # the next epoch reports the size without the entries that an epoch removes
         (ack,) = client.run_idle_epoch().manifest.operators["count"].acks
         left.append({one.name: one.rows for one in ack.statistics})
     assert left == [dict.fromkeys(("count", "visits", "values"), rows) for rows in (6, 4, 2, 0)]

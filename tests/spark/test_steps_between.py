@@ -1,4 +1,4 @@
-"""What an author puts between two operators sees records only: no control row, and no barrier."""
+"""Steps between two operators get only records: no control row, and no barrier."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ RECORDS = [Record(n, f"k{n}", "s", 1) for n in range(6)]
 
 
 class Halves(ProcessFunction):
-    """Even numbers go on, all go aside."""
+    """Emits even numbers; all numbers go to a side output."""
 
     def process_element(self, value: Any, ctx: Any) -> Any:
         yield SIDE, (value.k, value.n)
@@ -28,7 +28,7 @@ class Halves(ProcessFunction):
 
 @pytest.fixture
 def functions(spark: Any) -> Any:
-    """A session with functions that a null, or a row that is no record, breaks."""
+    """A session with functions that fail for a null, or for a row that is no record."""
     session = spark.newSession()
     session.udf.register("loud", lambda text: text.upper())
     session.udf.register("small", lambda n: n < 4, "boolean")
@@ -87,7 +87,7 @@ def test_side_outputs_event_times_and_several_readers(functions, tmp_path: Path,
     assert sorted(row["n"] for row in MemorySink("aside").rows()) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_map_behind_a_python_function_fails_by_name(functions, tmp_path: Path, started) -> None:
+def test_a_map_after_a_python_function_fails_by_name(functions, tmp_path: Path, started) -> None:
     job, halves = told(functions, tmp_path, "fails")
     stream = halves.where("small(n)").map(lambda row: (1 // (row.n - 2),), "n bigint")
     with pytest.raises(UserFunctionError, match=r"Operator 'halves': .*ZeroDivisionError.*Record: .*n=2"):

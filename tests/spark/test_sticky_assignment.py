@@ -1,4 +1,4 @@
-"""Which executor a subtask prefers: all run at once where they can, and as few move as must."""
+"""Which executor a subtask prefers: as many subtasks as possible run at once, and as few as possible move."""
 
 from collections import Counter
 from math import ceil
@@ -22,10 +22,10 @@ def turns(found: list[str], slots: Slots) -> int:
 
 @given(parallelisms, clusters, clusters)
 def test_no_executor_needs_more_turns_than_the_cluster(parallelism: int, earlier: Slots, slots: Slots) -> None:
-    for found in assign(parallelism, slots), assign(parallelism, slots, assign(parallelism, earlier)):
-        assert len(found) == parallelism
-        assert set(found) <= set(slots)
-        assert turns(found, slots) == ceil(parallelism / sum(slots.values()))
+    for assignment in assign(parallelism, slots), assign(parallelism, slots, assign(parallelism, earlier)):
+        assert len(assignment) == parallelism
+        assert set(assignment) <= set(slots)
+        assert turns(assignment, slots) == ceil(parallelism / sum(slots.values()))
 
 
 @given(parallelisms, clusters, st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 9)))
@@ -37,9 +37,9 @@ def test_nothing_moves_without_need(parallelism: int, slots: Slots, others: Slot
 @given(parallelisms, clusters.filter(lambda slots: len(slots) > 1), st.data())
 def test_only_subtasks_of_an_executor_that_is_gone_move(parallelism: int, slots: Slots, data: st.DataObject) -> None:
     before = assign(parallelism, slots)
-    gone = data.draw(st.sampled_from(sorted(slots)))
-    after = assign(parallelism, {name: n for name, n in slots.items() if name != gone}, before)
-    assert [new for old, new in zip(before, after, strict=True) if old != gone] == [e for e in before if e != gone]
+    lost = data.draw(st.sampled_from(sorted(slots)))
+    after = assign(parallelism, {name: n for name, n in slots.items() if name != lost}, before)
+    assert [new for old, new in zip(before, after, strict=True) if old != lost] == [e for e in before if e != lost]
 
 
 @given(parallelisms, clusters.filter(lambda slots: len(slots) > 1), st.data())

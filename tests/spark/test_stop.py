@@ -1,4 +1,4 @@
-"""Stopping, politely or not, in the middle of an epoch: it is sealed whole or not at all."""
+"""Stops, clean or not, in the middle of an epoch: the epoch is sealed completely or not at all."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ def start_slow(spark: Any, source: Input, tmp_path: Path, name: str) -> Any:
 
 
 def let_go_on(client: Any, tmp_path: Path) -> threading.Thread:
-    """Starts a thread that ends the wait of the slow record once the job has been told to stop."""
+    """Starts a thread that ends the wait of the slow record once the job is stopping."""
 
     def run() -> None:
         wait_for(lambda: client._stopping, "the stop")
@@ -50,7 +50,7 @@ def let_go_on(client: Any, tmp_path: Path) -> threading.Thread:
     return thread
 
 
-def test_stop_waits_for_the_epoch_at_hand(spark, tmp_path: Path, started) -> None:
+def test_stop_waits_for_the_running_epoch(spark, tmp_path: Path, started) -> None:
     source = Input(tmp_path / "in").add_many(4)
     client = started(start_slow(spark, source, tmp_path, "stop-politely"))
     thread = let_go_on(client, tmp_path)
@@ -148,15 +148,15 @@ def test_stop_from_another_thread_while_the_first_awaits_the_end(spark, tmp_path
     assert_counts(tmp_path / "root", "stop-elsewhere", source.all)
 
 
-def test_a_batch_behind_a_stop_is_no_error_of_sparks(
+def test_a_batch_after_a_stop_is_no_error_of_sparks(
     spark, tmp_path: Path, started, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = Input(tmp_path / "in").add_many(1)
     client = started(count_job(source.stream(spark), tmp_path / "root", "stop-behind").start(trigger_interval_ms=100))
     with_epochs(client, 1)
-    client._stopping = True  # as a stop does that has not come to Spark yet
+    client._stopping = True  # as a stop does before it reaches Spark
     source.add_many(1)
-    wait_for(lambda: client._in_batch, "the batch behind the stop")
+    wait_for(lambda: client._in_batch, "the batch after the stop")
     client.stop(drain=True)
     assert client.state == "CANCELED"
     assert client.query.exception() is None

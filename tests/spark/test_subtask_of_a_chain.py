@@ -52,11 +52,11 @@ SNAPSHOTS: list[int] = []
 
 @pytest.fixture(autouse=True, scope="module")
 def functions_travel_by_value() -> None:
-    """They run in this process, and here `CALLS` shows what they were called with."""
+    """Functions are not pickled by value here: they run in this process, and `CALLS` shows their arguments."""
 
 
 class Sum(KeyedProcessFunction, CheckpointListener):
-    """Adds the values of a key; gives the key with its sum."""
+    """Adds the values of a key; emits the key with its sum."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(COUNT)
@@ -74,7 +74,7 @@ class Sum(KeyedProcessFunction, CheckpointListener):
 
 
 class Split(ProcessFunction, CheckpointedFunction, CheckpointListener):
-    """Odd sums go aside; keeps the number of rows in operator state."""
+    """Sends odd sums to a side output; keeps the number of rows in operator state."""
 
     def initialize_state(self, context: Any) -> None:
         self.state = context.get_operator_state_store().get_list_state(SEEN)
@@ -137,7 +137,7 @@ class Worker:
     def batches(
         self, *batches: pa.RecordBatch, crash: Callable[[CrashPoint], None] = lambda _: None, **fields: Any
     ) -> list[pa.RecordBatch]:
-        """What comes out: records, if an operator of the plan reads them, and the barriers."""
+        """Returns the output: records, if an operator of the plan reads them, and the barriers."""
         assert self.job.head is not None
         manifest = self.job.head.manifest
         operators = [OperatorPlan(uid="sum", parallelism=PARALLELISM, max_parallelism=MAX)]
@@ -216,13 +216,13 @@ def test_every_link_has_its_ack_its_changes_and_its_outputs(job: JobBuilder, reu
 
 
 class Farewell(Sum):
-    """Gives one more row when its input has ended."""
+    """Emits one more row when its input has ended."""
 
     def finish(self) -> list[Any]:
         return [("bye", 8)]
 
 
-def test_what_a_link_gives_without_a_record_goes_through_all_links_behind_it(job: JobBuilder) -> None:
+def test_what_a_link_gives_without_a_record_goes_through_all_links_after_it(job: JobBuilder) -> None:
     worker = Worker(job)
     first, *others = specs()
     first = replace(first, operator=replace(first.operator, function=Farewell()))
@@ -307,7 +307,7 @@ def test_a_task_that_ends_between_its_links_is_tried_again_from_the_start(
     assert [ack.changes.rows if ack.changes else None for ack in acks.values()] == [2, 2, None]
 
 
-def test_fields_of_an_attempt_that_was_not_sealed_are_gone_behind_a_claim(job: JobBuilder) -> None:
+def test_fields_of_an_attempt_that_was_not_sealed_are_gone_after_a_claim(job: JobBuilder) -> None:
     worker = Worker(job)
     worker.run(records(2, 4))
     job.epoch(kind="claim")
@@ -338,7 +338,7 @@ def test_a_full_cache_closes_no_instance_of_the_task_itself(job: JobBuilder, mon
     assert "closed" not in CALLS
 
 
-def test_an_exception_without_a_name_of_ours_is_told_by_the_operators_ack(job: JobBuilder) -> None:
+def test_an_exception_without_a_name_of_ours_is_in_the_operators_ack(job: JobBuilder) -> None:
     def crash(at: CrashPoint) -> None:
         if at is CrashPoint.E5_OUTPUT_STAGED:
             raise MemoryError("no more")

@@ -1,4 +1,4 @@
-"""Event-time timers of a real process that is ended by SIGKILL: each fires once, whatever the place."""
+"""Event-time timers of a real process that is ended by SIGKILL: each fires once, at whatever point it was killed."""
 
 import os
 import signal

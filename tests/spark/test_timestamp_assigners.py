@@ -1,4 +1,4 @@
-"""What a `TimestampAssigner` gives for a batch of records."""
+"""The event times that a `TimestampAssigner` returns for a batch of records."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Event times of columns, in milliseconds: the same in every time zone that a session may have."""
+"""Event times from columns, in milliseconds: the same in every time zone of a session."""
 
 import random
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
 
 
 def event_times(frame: Any) -> Any:
-    """Returns a frame of the event times that a column `t` gives."""
+    """Returns a DataFrame of the event times from a column `t`."""
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("t")
     return frame.selectExpr(*timing_columns(frame, strategy))
 

@@ -1,4 +1,4 @@
-"""What may stand between two operators: select, where, with_column and map."""
+"""Steps that are possible between two operators: select, where, with_column and map."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def test_all_of_them_in_one_job(spark, tmp_path: Path) -> None:
     assert by_n(MemorySink("between").rows()) == expected
 
 
-def test_in_front_of_the_first_operator(spark, tmp_path: Path) -> None:
+def test_before_the_first_operator(spark, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(2)
     job = StreamJob("front", root=str(tmp_path / "root"), parallelism=2)
     stream = job.from_stream(source.stream(spark)).where("v > 50").with_column("k", "sub").select("n", "k")
@@ -67,7 +67,7 @@ def test_a_condition_that_lets_nothing_through_still_ends_the_epoch(spark, tmp_p
 
 
 def mapped_job(spark: Any, source: Input, root: Path, name: str, *functions: Any) -> StreamJob:
-    """Two operators with maps in between."""
+    """Builds two operators with maps between them."""
     job = StreamJob(name, root=str(root), parallelism=2)
     stream = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="first")
     for function in functions:
@@ -77,7 +77,7 @@ def mapped_job(spark: Any, source: Input, root: Path, name: str, *functions: Any
 
 
 def fails(job: StreamJob, error: type[LakestateError]) -> str:
-    """Runs a job that must fail in its second epoch, and returns what it says."""
+    """Runs a job that must fail in its second epoch, and returns the text of its error."""
     client = job.start(available_now=True)
     with pytest.raises(error) as caught:
         client.await_termination(120)
@@ -86,7 +86,7 @@ def fails(job: StreamJob, error: type[LakestateError]) -> str:
     assert newest(Path(job.root), job.name).epoch == client.epochs[-1].epoch
     assert client.spark_jobs == 2  # the epoch that failed was not tried again
     client.stop()
-    assert isinstance(client.exception, error)  # a stop hides nothing
+    assert isinstance(client.exception, error)  # a stop does not hide the error
     return str(caught.value)
 
 
@@ -106,7 +106,7 @@ def test_a_map_that_raises_is_named_and_read_again_once_it_is_mended(spark, tmp_
     assert by_n(MemorySink("map-fails").rows()) == counted(source.all)
 
 
-def test_the_first_of_two_maps_that_raise_is_told(spark, tmp_path: Path) -> None:
+def test_the_first_of_two_maps_that_raise_is_reported(spark, tmp_path: Path) -> None:
     def once(row: Any) -> Any:
         if row.n == 70:
             raise ValueError("cannot digest this")
@@ -135,7 +135,7 @@ def test_a_map_that_returns_another_type_than_declared(spark, tmp_path: Path, wr
     assert "bigint" in text
 
 
-def test_what_cannot_stand_there(spark, tmp_path: Path) -> None:
+def test_steps_that_are_not_possible_there(spark, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(1)
     job = StreamJob("misplaced", root=str(tmp_path / "root"))
     stream = job.from_stream(source.stream(spark))

@@ -50,7 +50,7 @@ def test_a_restore_fences_a_running_driver_of_the_old_generation(spark, tmp_path
     assert_tally(root, "fenced-by-restore", sinks, source.all)
 
 
-def test_a_driver_without_input_is_ended_by_whoever_claims_its_job(spark, tmp_path: Path, started) -> None:
+def test_a_driver_without_input_is_ended_by_another_that_claims_its_job(spark, tmp_path: Path, started) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(1)
     idle = with_epochs(started(tally_job(source.stream(spark), root, "idle", sinks, 2).start()), 1)

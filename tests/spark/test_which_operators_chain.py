@@ -1,4 +1,4 @@
-"""Which operators share a task, as the built job says it. No JVM."""
+"""Which operators share a task, by the built job. No JVM."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -70,10 +70,10 @@ def test_what_several_operators_read_is_handed_on_by_an_exchange(job: StreamJob)
     assert chains(job) == [["one"], ["two"], ["three", "four"], ["five"]]
 
 
-def test_operators_without_key_behind_any_operator(job: StreamJob) -> None:
+def test_operators_without_key_after_any_operator(job: StreamJob) -> None:
     mapped = stream_of(job).map(same, COLUMNS, uid="map").filter(bool, uid="filter")
-    behind = keyed(mapped, "keyed").process(Plain(), COLUMNS, uid="plain").flat_map(same, COLUMNS, uid="flat")
-    keyed(behind, "last")
+    flat = keyed(mapped, "keyed").process(Plain(), COLUMNS, uid="plain").flat_map(same, COLUMNS, uid="flat")
+    keyed(flat, "last")
     assert chains(job) == [["map", "filter"], ["keyed", "plain", "flat"], ["last"]]
 
 
@@ -85,7 +85,7 @@ def test_operators_without_key_behind_any_operator(job: StreamJob) -> None:
     ],
     ids=["a step", "broadcast"],
 )
-def test_what_needs_an_exchange_or_stands_between_begins_a_task(job: StreamJob, between: Callable[[Any], Any]) -> None:
+def test_an_exchange_or_a_step_between_begins_a_task(job: StreamJob, between: Callable[[Any], Any]) -> None:
     between(stream_of(job).map(same, COLUMNS, uid="one")).map(same, COLUMNS, uid="two")
     assert chains(job) == [["one"], ["two"]]
 
@@ -95,17 +95,17 @@ def test_a_watermark_strategy_begins_a_task(job: StreamJob) -> None:
     assert chains(job) == [["one", "two"]]
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("v")
     two = job.operators[-1]
-    two.edges = tuple(replace(edge, strategy=strategy) for edge in two.edges)  # to build it so needs Spark
+    two.edges = tuple(replace(edge, strategy=strategy) for edge in two.edges)  # the builder would need Spark for it
     assert chains(job) == [["one"], ["two"]]
 
 
 def test_several_inputs_begin_a_task_and_others_may_follow(job: StreamJob) -> None:
     one = stream_of(job, "a").map(same, COLUMNS, uid="one")
     two = stream_of(job, "b").map(same, COLUMNS, uid="two")
-    united = one.union(two).map(same, COLUMNS, uid="united").map(same, COLUMNS, uid="behind")
+    united = one.union(two).map(same, COLUMNS, uid="united").map(same, COLUMNS, uid="after")
     three = stream_of(job, "c").map(same, COLUMNS, uid="three")
     united.connect(three).map(Both(), COLUMNS, uid="both").filter(bool, uid="last")
-    assert chains(job) == [["one"], ["two"], ["united", "behind"], ["three"], ["both", "last"]]
+    assert chains(job) == [["one"], ["two"], ["united", "after"], ["three"], ["both", "last"]]
 
 
 def three(job: StreamJob) -> list[Any]:
@@ -116,7 +116,7 @@ def three(job: StreamJob) -> list[Any]:
     return streams
 
 
-def test_start_new_chain_and_disable_chaining_concern_the_operator_in_front(job: StreamJob) -> None:
+def test_start_new_chain_and_disable_chaining_concern_the_operator_before_them(job: StreamJob) -> None:
     _, two, _ = three(job)
     assert chains(job) == [["one", "two", "three"]]
     assert two.start_new_chain() is two
@@ -132,7 +132,7 @@ def test_a_job_without_chaining(job: StreamJob) -> None:
     assert chains(apart) == [["one"], ["two"], ["three"]]
 
 
-def test_columns_are_made_where_somebody_reads_them(job: StreamJob) -> None:
+def test_columns_are_made_where_they_are_read(job: StreamJob) -> None:
     for stream in three(job):
         stream.enable_object_reuse()
     specs = {spec.uid: (spec.keeps_rows, spec.writes_main) for spec in specs_of(job)}
@@ -158,7 +158,7 @@ def test_only_an_operator_can_be_meant(job: StreamJob, verb: str) -> None:
             getattr(stream, verb)()
 
 
-def test_the_driver_is_told_which_edges_are_chained(job: StreamJob) -> None:
+def test_the_driver_knows_which_edges_are_chained(job: StreamJob) -> None:
     one, _, _ = three(job)
     one.disable_chaining()
     edges = [_stream_edge(edge, chained=node.chained) for node in job.operators for edge in node.edges]

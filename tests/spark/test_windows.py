@@ -72,7 +72,7 @@ class Files:
 
 
 class Seen(WindowFunction[Any, Any, Any, Any]):
-    """Key, start of the window, and the values of its elements."""
+    """Emits key, start of the window, and the values of its elements."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
         start = window.start if isinstance(window, TimeWindow) else getattr(window, "id", -1)
@@ -104,12 +104,12 @@ def rows(sink: MemorySink) -> list[tuple[Any, ...]]:
 
 
 def grouped(events: list[Event], windows_of: Any) -> list[tuple[Any, ...]]:
-    """What `Seen` gives of windows that a plain function names."""
-    found: dict[Any, list[int]] = {}
+    """Returns the expected output of `Seen` for windows that a plain function assigns."""
+    windows: dict[Any, list[int]] = {}
     for k, v, at in sorted(events, key=lambda e: (e[2], e[1])):
         for start in windows_of(at):
-            found.setdefault((k, start), []).append(v)
-    return sorted((k, start, " ".join(map(str, vs))) for (k, start), vs in found.items())
+            windows.setdefault((k, start), []).append(v)
+    return sorted((k, start, " ".join(map(str, vs))) for (k, start), vs in windows.items())
 
 
 OPEN_WINDOWS = """select distinct namespace from windows."window-contents" where k = 'k0' order by namespace"""
@@ -180,7 +180,7 @@ def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend
     assert rows(sink) == grouped(EVENTS_IN_ORDER, lambda at: [at // 20 * 20, at // 20 * 20 - 20])
 
 
-def test_late_records_within_and_behind_the_lateness(spark, tmp_path: Path) -> None:
+def test_late_records_within_and_after_the_lateness(spark, tmp_path: Path) -> None:
     late = OutputTag("late", EVENTS)
     files = Files(tmp_path / "in")
     files.add(("a", 1, 5), ("b", 2, 3)).add(("a", 3, 30)).add(("a", 4, 6), ("b", 5, 31)).add(("a", 6, 60)).add(

@@ -1,4 +1,4 @@
-"""A subtask stays with the worker that holds its state, and the job goes on when that worker dies."""
+"""A subtask stays with the worker that has its state, and the job continues when that worker dies."""
 
 import os
 from collections import defaultdict
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 class Tells(Count):
-    """Leaves a line per record: the process that had it."""
+    """Writes a line per record: the process that received it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -29,7 +29,7 @@ class Tells(Count):
 
 
 class DiesOnce(Tells):
-    """Ends its worker at one record, the first time that it comes."""
+    """Ends its worker at one record, when it comes for the first time."""
 
     def process_element(self, value: Any, ctx: Any) -> Any:
         told = Path(self.folder, "died")
@@ -40,18 +40,18 @@ class DiesOnce(Tells):
 
 
 def workers_of(folder: Path) -> dict[str, list[int]]:
-    """Returns the processes of each subtask, in order, each once where it follows itself."""
-    found: dict[str, list[int]] = defaultdict(list)
+    """Returns the processes of each subtask, in order, without repetitions in a row."""
+    workers: dict[str, list[int]] = defaultdict(list)
     for file in folder.iterdir():
         for pid in map(int, file.read_text().split()):
-            if found[file.name][-1:] != [pid]:
-                found[file.name].append(pid)
-    return found
+            if workers[file.name][-1:] != [pid]:
+                workers[file.name].append(pid)
+    return workers
 
 
 @pytest.fixture
 def own_workers(spark, tmp_path: Path) -> Iterator[None]:
-    """Has Spark start workers for this test alone: in those of other tests two partitions may share one already."""
+    """Makes Spark start new workers for this test: in those of other tests two partitions may already share one."""
     environment = spark.sparkContext.environment
     environment["LAKESTATE_TEST_WORKERS"] = str(tmp_path)
     yield
@@ -62,7 +62,7 @@ def own_workers(spark, tmp_path: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("own_workers")
 @pytest.mark.parametrize("parallelism", [2, 3])
 def test_a_subtask_stays_with_its_worker(spark, tmp_path: Path, parallelism: int) -> None:
-    """Three subtasks have two task slots; which two run at a time is chance, which worker each has is not."""
+    """Three subtasks have two task slots. Which two run at the same time is random; the worker of each one is not."""
     root, source, told = tmp_path / "root", Input(tmp_path / "in").add_many(8, rows=60), tmp_path / "told"
     told.mkdir()
     job = count_job(source.stream(spark), root, "stays", function=Tells(told), parallelism=parallelism)
@@ -83,5 +83,5 @@ def test_a_worker_that_dies_takes_nothing_with_it(spark, tmp_path: Path) -> None
     (told / "died").unlink()
     workers = workers_of(told)
     assert any(died in pids for pids in workers.values())
-    # Spark ends the other task of that job, too, and so the other worker, unless it is through with it.
+    # Spark also ends the other task of that job, and so the other worker, unless that task is done.
     assert all(len(pids) <= 2 for pids in workers.values()), workers

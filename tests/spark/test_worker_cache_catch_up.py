@@ -1,4 +1,4 @@
-"""What a worker keeps between epochs: it ends up at the predecessor manifest, whichever way it gets there. No JVM."""
+"""A worker's cache between epochs: each way to catch up ends at the predecessor manifest. No JVM."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +58,7 @@ class Job(JobBuilder):
 
 
 class Worker:
-    """One worker process, played: it holds a cache and does what a task does with it."""
+    """A simulated worker process: it has a cache, and uses it as a task does."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -93,8 +93,8 @@ class Worker:
         keys = list(values)
         batch = pa.record_batch({"k": pa.array(keys, pa.string()), "v": pa.array(values.values(), pa.int64())})
         rows = cached.operator.process(batch).get("main")
-        found = {} if rows is None else {row["k"]: row["v"] for row in rows.to_pylist()}
-        return {k: v for k, v in found.items() if v is not None}
+        states = {} if rows is None else {row["k"]: row["v"] for row in rows.to_pylist()}
+        return {k: v for k, v in states.items() if v is not None}
 
     def attempt(self, cached: Cached, values: dict[str, int | None], attempt: str) -> None:
         """Runs an epoch up to its ack."""
@@ -105,18 +105,18 @@ class Worker:
         cached.release()
 
     def states(self, head: StoredManifest, subtask: int = 0, parallelism: int = 1) -> dict[str, int]:
-        """What the worker believes to be the state at `head`; its overlay is then forgotten."""
+        """Returns the state at `head` as the worker has it; then its overlay is forgotten."""
         cached = self.acquire(head, subtask, parallelism)
         owned = range_of(subtask, parallelism, MAX)
         mine = [k for k in KEYS if key_group_of((k,), ["string"], MAX) in owned]
-        found = self.process(cached, dict.fromkeys(mine))
+        states = self.process(cached, dict.fromkeys(mine))
         assert cached.operator.backend is not None
         cached.operator.backend.forget()
         cached.release()
-        return found
+        return states
 
     def end(self) -> None:
-        """Lets go of everything, as the end of the process would."""
+        """Releases everything, as the end of the process would."""
         for cached in self.cache._entries.values():
             self.cache.drop(cached)
 
@@ -191,7 +191,7 @@ def test_an_overlay_that_was_never_frozen_is_forgotten(job: Job) -> None:
     assert worker.states(job.head) == expected(job)
 
 
-def test_several_epochs_behind(job: Job) -> None:
+def test_a_worker_catches_up_several_epochs(job: Job) -> None:
     worker = Worker(job)
     cached = worker.acquire(job.head)
     first = sealed(job, {"k1": 1})
@@ -202,7 +202,7 @@ def test_several_epochs_behind(job: Job) -> None:
     assert worker.acquire(job.head) is cached
 
 
-def test_far_behind_it_loads_anew(job: Job) -> None:
+def test_after_too_many_epochs_it_loads_again(job: Job) -> None:
     worker = Worker(job)
     worker.acquire(job.head)
     for n in range(70):
@@ -220,11 +220,11 @@ def test_another_generation_never_sees_what_the_old_one_became(job: Job) -> None
     assert worker.states(restored) == expected(job)
     assert worker.states(restored)["k1"] == 0
     assert worker.states(sealed(job, {"k2": 2})) == expected(job)
-    assert {key[2] for key in worker.cache._entries} == {2}, "nobody asks for those of the old one any more"
+    assert {key[2] for key in worker.cache._entries} == {2}, "instances of the old generation are not needed any more"
 
 
 def test_a_cache_that_is_ahead_of_what_is_wanted_is_thrown_away(job: Job) -> None:
-    """A zombie driver plans on an epoch that this worker has left behind."""
+    """A zombie driver plans on an epoch that is older than this worker's cache."""
     worker, before = Worker(job), job.head
     head = sealed(job, {"k1": 5})
     assert worker.states(head)["k1"] == 5
@@ -236,9 +236,9 @@ def test_subtasks_of_one_worker_do_not_mix(job: Job) -> None:
     worker = Worker(job)
     for n in range(4):
         for subtask in range(3):
-            found = worker.states(job.head, subtask, 3)
+            states = worker.states(job.head, subtask, 3)
             owned = range_of(subtask, 3, MAX)
-            assert found == {k: v for k, v in expected(job).items() if key_group_of((k,), ["string"], MAX) in owned}
+            assert states == {k: v for k, v in expected(job).items() if key_group_of((k,), ["string"], MAX) in owned}
         sealed(job, {f"k{n}": n, f"k{n + 9}": n})
 
 
@@ -254,18 +254,18 @@ def test_another_parallelism_takes_other_ranges(job: Job) -> None:
 
 
 def test_a_job_that_is_rescaled_back_and_forth_finds_what_was_sealed_meanwhile(job: Job) -> None:
-    """Some workers serve no subtask for a while, and have ranges of long ago when they do."""
+    """Some workers serve no subtask for a while; later they have ranges from many epochs ago."""
     workers = [Worker(job) for _ in range(3)]
     for epoch, parallelism in enumerate((2, 4, 2, 1, 3, 4, 1, 2)):
-        found: dict[str, int] = {}
+        states: dict[str, int] = {}
         for subtask in range(parallelism):
             worker = workers[(subtask * epoch + epoch) % 3]
             mine = worker.states(job.head, subtask, parallelism)
-            assert not mine.keys() & found.keys()
-            found |= mine
+            assert not mine.keys() & states.keys()
+            states |= mine
             sizes = {key[4] for key in worker.cache._entries}
-            assert sizes == {parallelism}, "nobody asks for the other ranges any more"
-        assert found == expected(job)
+            assert sizes == {parallelism}, "the other ranges are not needed any more"
+        assert states == expected(job)
         values = {KEYS[(3 * epoch + n) % 20]: 100 * epoch + n for n in range(6)}
         job.epoch({("count", "count"): [put(k, v) for k, v in values.items()]}, parallelism=parallelism)
 
@@ -306,7 +306,7 @@ def test_an_epoch_that_fails_to_apply_leaves_no_half_changed_cache(job: Job) -> 
 
 
 def test_changes_that_a_base_covers_are_not_missed_when_retention_removed_them(job: Job) -> None:
-    """Their manifest may be kept all the same: a start asks it whether output is owed."""
+    """Their manifest may still exist: a start reads from it whether output is owed."""
     job.inlines = inlines_none
     worker = Worker(job)
     worker.acquire(job.head).release()
@@ -328,7 +328,7 @@ def test_a_predecessor_that_is_not_the_one_that_was_planned_on(job: Job) -> None
 
 
 def test_a_manifest_that_was_exchanged_on_the_way_to_the_predecessor_is_not_applied(job: Job) -> None:
-    """Its place is right, and so is what it follows; only its hash tells that it is not the one that was sealed."""
+    """Its place and its predecessor are right; only its hash shows that it is not the sealed manifest."""
     worker, first = Worker(job), job.head
     worker.states(first)
     exchanged = sealed(job, {"k1": 2}).manifest
@@ -415,7 +415,7 @@ def test_a_part_of_a_range_needs_no_load_where_the_whole_was_served(job: Job) ->
 
 @pytest.mark.parametrize(("running", "stays"), [(True, True), (False, False), (None, True)])
 def test_what_is_held_of_a_job_goes_when_it_runs_no_more(job: Job, running: bool | None, stays: bool) -> None:
-    """Where a task was not told which jobs run, nothing goes."""
+    """If a task has no list of the running jobs, nothing is released."""
     worker = Worker(job)
     cached = worker.acquire(job.head)
     cached.release()

@@ -1,4 +1,4 @@
-"""Two workers, three subtasks, many epochs: each worker meets ranges that it has not seen for a while."""
+"""Two workers, three subtasks, many epochs: each worker gets ranges that it has not served for a while."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 class WhoAmI(Count):
-    """Leaves a file per process and opened instance."""
+    """Writes a file per process and opened instance."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -26,7 +26,7 @@ class WhoAmI(Count):
 
 
 class Noted(Count):
-    """Leaves a file per instance that a worker opened, and one per instance that it closed."""
+    """Writes a file per instance that a worker opened, and one per instance that it closed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -45,12 +45,12 @@ class Noted(Count):
 
 
 def noted(folder: Path, what: str) -> set[str]:
-    """Returns the instances of workers; the driver has some of its own."""
+    """Returns the instances of workers, without those of the driver."""
     return {file.name for file in folder.glob(f"{what}/*") if not file.name.startswith(f"{os.getpid()}-")}
 
 
 @pytest.mark.parametrize("epochs", [10, pytest.param(25, marks=pytest.mark.long)])
-def test_results_are_exact_whoever_runs_a_subtask(spark, tmp_path: Path, epochs: int) -> None:
+def test_results_are_exact_whichever_worker_runs_a_subtask(spark, tmp_path: Path, epochs: int) -> None:
     opened = tmp_path / "opened"
     opened.mkdir()
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(epochs, rows=30)
@@ -77,7 +77,7 @@ def test_a_cache_without_room_is_slow_and_right(spark, tmp_path: Path) -> None:
     ids=len,
 )
 def test_back_and_forth_in_one_session(spark, tmp_path: Path, there: tuple[str, ...]) -> None:
-    """Workers hold newer state of the same ranges each time."""
+    """Workers have newer state of the same ranges each time."""
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(3, rows=30)
 
     def job() -> Any:
@@ -114,7 +114,7 @@ def test_fields_of_a_function_are_not_state_and_do_not_leak_into_a_restore(spark
 
 
 def test_a_job_begins_anew_where_its_root_was_removed(spark, tmp_path: Path) -> None:
-    """The workers have read manifests under these very names."""
+    """The workers have read manifests under the same names."""
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(2, rows=30)
     run_all(count_job(source.stream(spark), root, "anew", parallelism=2))
     shutil.rmtree(root)
@@ -124,7 +124,7 @@ def test_a_job_begins_anew_where_its_root_was_removed(spark, tmp_path: Path) -> 
     assert newest(root, "anew").generation == 1
 
 
-def test_workers_let_go_of_a_job_that_has_ended_and_of_no_other(spark, tmp_path: Path) -> None:
+def test_workers_release_a_job_that_has_ended_and_no_other(spark, tmp_path: Path) -> None:
     source, ended, going_on = Input(tmp_path / "in").add_many(3, rows=30), tmp_path / "ended", tmp_path / "going on"
     client = count_job(source.stream(spark), tmp_path / "root", "going-on", function=Noted(going_on)).start()
     with_epochs(client, 3, of_input=True)

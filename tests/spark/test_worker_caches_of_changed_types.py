@@ -1,4 +1,4 @@
-"""What a worker keeps of a state whose type changes: it never mixes types, whoever ran in between. No JVM."""
+"""A worker's cache of a state with a changing type never mixes types, whichever code ran in between. No JVM."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ Describe = Callable[[], StateDescriptor]
 
 
 class Keep(KeyedProcessFunction):
-    """Holds one state."""
+    """A function with one state."""
 
     def __init__(self, describe: Describe) -> None:
         self.describe = describe
@@ -53,20 +53,20 @@ def text() -> StateDescriptor:
 
 
 class Job(JobBuilder):
-    """The log of one state, whose type other drivers change."""
+    """The log of one state; other drivers change its type."""
 
     state_backend: Any
     workers: "list[Worker]"
 
     def seal(self, value: str, values: dict[str, Any]) -> None:
         """Seals an epoch of code that has the state with this type."""
-        found = state_schema("keep", KEY, ValueStateDescriptor("kept", value))
-        self.schemas = merge_schemas(self.schemas, [found], self.head.manifest.epoch if self.head else 0)
+        schema = state_schema("keep", KEY, ValueStateDescriptor("kept", value))
+        self.schemas = merge_schemas(self.schemas, [schema], self.head.manifest.epoch if self.head else 0)
         self.epoch({("keep", "kept"): [put(key, row) for key, row in values.items()]})
 
 
 class Worker:
-    """One worker process, played."""
+    """A simulated worker process."""
 
     def __init__(self, job: Job, describe: Describe) -> None:
         job.workers.append(self)
@@ -77,7 +77,7 @@ class Worker:
         self.payload, self.digest = pack(TaskSpec(spec, state_backend=job.state_backend))
 
     def acquire(self) -> Cached:
-        """Takes the instance for the epoch behind the newest one."""
+        """Acquires the instance for the epoch after the newest one."""
         assert self.job.head is not None
         head = self.job.head.manifest
         plan = EpochPlan(
@@ -97,15 +97,15 @@ class Worker:
         return cached
 
     def values(self, keys: str) -> dict[str, Any]:
-        """Returns what the worker believes the state to be."""
+        """Returns the state as the worker has it."""
         cached = self.acquire()
-        found = {}
+        values = {}
         for key in keys:
             cached.operator.context.entry = key
             value = cached.operator.function.kept.value()
-            found[key] = value if value is None or isinstance(value, str) else tuple(value)
+            values[key] = value if value is None or isinstance(value, str) else tuple(value)
         cached.release()
-        return found
+        return values
 
     def freeze(self, attempt: str = "f" * 32) -> list[tuple[StateSchema, Any]]:
         """Runs an epoch without records up to its ack; returns what it writes."""
@@ -150,7 +150,7 @@ def test_a_type_that_changed_and_changed_back_takes_its_fields_from_the_cache(jo
 
 @pytest.mark.parametrize("served", [True, False])
 def test_older_code_may_seal_while_newer_code_waits(job: Job, served: bool) -> None:
-    """The newer code began, was stopped before its first epoch was sealed, and begins again."""
+    """The newer code began, was stopped before it sealed its first epoch, and begins again."""
     job.seal(ONE, {"y": {"a": 3}})
     worker = Worker(job, both)
     if served:
@@ -174,7 +174,7 @@ def test_a_worker_begins_anew_on_what_newer_code_left_on_the_disk(job: Job) -> N
 
 
 def test_each_attempt_of_a_migration_writes_the_whole_state(job: Job) -> None:
-    """Also where an earlier attempt left the new type on the disk."""
+    """Also if an earlier attempt left the new type on the disk."""
     first, second = Worker(job, text), Worker(job, text)
     for worker in (first, second, second, first, Worker(job, text)):
         assert worker.values("x") == {"x": "1 2"}

@@ -1,4 +1,4 @@
-"""Key groups or keys that were restored, as warm workers see them: caught up from the log. No JVM."""
+"""Restored key groups or keys on workers with caches: these catch up from the log. No JVM."""
 
 import random
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ SCHEMAS = (VALUE, ITEMS, ENTRIES, TIMERS)
 
 
 class Show(KeyedProcessFunction):
-    """Tells what there is for a key."""
+    """Emits all state of a key."""
 
     def open(self, runtime_context: Any) -> None:
         self.value = runtime_context.get_state(value_descriptor())
@@ -69,7 +69,7 @@ class Show(KeyedProcessFunction):
 
 
 class Worker:
-    """One worker process, played."""
+    """A simulated worker process."""
 
     def __init__(self, job: JobBuilder, backend: Any) -> None:
         self.job = job
@@ -97,20 +97,20 @@ class Worker:
         return cached
 
     def states(self, head: StoredManifest) -> tuple[dict[Any, str], list[int | None]]:
-        """What there is for every key, and each subtask's earliest timer."""
-        found: dict[Any, str] = {}
+        """Returns the state of every key, and each subtask's earliest timer."""
+        states: dict[Any, str] = {}
         earliest = []
         for subtask in range(PARALLELISM):
             cached = self.acquire(head, subtask)
             owned = range_of(subtask, PARALLELISM, MAX)
             mine = [k for k in KEYS if key_group_of((k,), ["string"], MAX) in owned]
             rows = cached.operator.process(pa.record_batch({"k": pa.array(mine, pa.string())})).get("main")
-            found |= {row["k"]: row["state"] for row in rows.to_pylist()} if rows is not None else {}
+            states |= {row["k"]: row["state"] for row in rows.to_pylist()} if rows is not None else {}
             earliest.append(cached.operator.earliest_timer(TimeDomain.EVENT_TIME))
             assert cached.operator.backend is not None
             cached.operator.backend.forget()
             cached.release()
-        return found, earliest
+        return states, earliest
 
     @property
     def instances(self) -> list[Cached]:
@@ -119,7 +119,7 @@ class Worker:
 
 @pytest.fixture(params=["heap", "rocksdb"])
 def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """Makes workers of a job, each on a disk of its own."""
+    """Makes workers of a job, each with its own disk."""
     made: list[Worker] = []
 
     def worker(job: JobBuilder) -> Worker:

@@ -1,4 +1,4 @@
-"""Which worker a task goes to."""
+"""To which worker a task is sent."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The pool of Python workers, with a test in Spark's place: it connects, writes tasks, asks for kills. No JVM."""
+"""The pool of Python workers; the test plays Spark: it connects, writes tasks, and requests kills. No JVM."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ SECONDS = 30
 
 
 class Pool:
-    """What Spark sees of a daemon."""
+    """The daemon as Spark sees it."""
 
     def __init__(self, path: Path, reuse: bool = True, grows: bool = True, files: int | None = None) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Pool:
         assert self.process.stdout.readline().strip() == what
 
     def hears(self) -> None:
-        """Waits until it knows that one more worker is done with a task, or dead."""
+        """Waits until the pool has noticed that one more worker is done with a task, or dead."""
         self.says(b"heard")
 
     def connect(self) -> "Line":
@@ -76,7 +76,7 @@ class Pool:
 
 
 class Line:
-    """A connection to it."""
+    """A connection to the pool."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -89,19 +89,19 @@ class Line:
             raise OSError("there can be no worker more")
 
     def number(self) -> int:
-        found = self.sock.recv(4)
-        assert len(found) == 4, "the connection was closed"
-        return int.from_bytes(found)
+        data = self.sock.recv(4)
+        assert len(data) == 4, "the connection was closed"
+        return int.from_bytes(data)
 
     def begin(self, partition: int, what: bytes = TELL) -> "Line":
         self.sock.sendall(partition.to_bytes(4) + what)
         return self
 
     def run(self, partition: int, what: bytes = TELL) -> int:
-        found = self.begin(partition, what).number()
+        number = self.begin(partition, what).number()
         if what not in (WAIT, END):
             self.pool.hears()
-        return found
+        return number
 
     def is_closed(self) -> bool:
         return self.sock.recv(1) == b""
@@ -298,9 +298,9 @@ def test_who_closes_a_connection_before_it_is_answered_ends_nothing(start) -> No
     pool = start()
     a = pool.connect()
     os.kill(pool.process.pid, signal.SIGSTOP)
-    gone = socket.socket(socket.AF_UNIX)
-    gone.connect(str(pool.path))
-    gone.close()
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(str(pool.path))
+    client.close()
     os.kill(pool.process.pid, signal.SIGCONT)
     assert a.run(0) == a.pid
 
@@ -356,7 +356,7 @@ def test_workers_end_with_the_last_connection_and_new_ones_come(start) -> None:
     assert c.run(0) not in homes
 
 
-def test_a_worker_ends_behind_one_task_where_workers_are_not_used_again(start) -> None:
+def test_a_worker_ends_after_one_task_where_workers_are_not_used_again(start) -> None:
     pool = start(reuse=False)
     a = pool.connect()
     first = a.run(0, END)

@@ -1,4 +1,4 @@
-"""An address is the place that it seems to be, or it is refused by name before anything is made."""
+"""An address means the place that it seems to name, or it is refused by name before anything is created."""
 
 from pathlib import Path
 

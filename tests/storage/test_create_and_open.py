@@ -52,7 +52,7 @@ def test_a_full_disk_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize("job", ["", "..", ".hidden", "-x", "a/b", "a b", "ü", "a" * 129, "a\n"])
-def test_job_names_that_cannot_stand_in_a_path_are_refused(tmp_path: Path, job: str) -> None:
+def test_job_names_that_cannot_be_part_of_a_path_are_refused(tmp_path: Path, job: str) -> None:
     with pytest.raises(JobDefinitionError, match="What to do"):
         open_storage(str(tmp_path), job)
 

@@ -1,4 +1,4 @@
-"""Commits to Delta tables: once per (application, version), whoever else commits at the same time."""
+"""Commits to Delta tables: once per (application, version), also if other writers commit at the same time."""
 
 import json
 import threading
@@ -64,7 +64,7 @@ def test_a_new_table_keeps_its_log(table: str) -> None:
     assert delta.table_version(table) == 0
 
 
-@pytest.mark.parametrize("attempt", range(8))  # without its guard a race is lost four times of five
+@pytest.mark.parametrize("attempt", range(8))  # without the guard, the race is lost four times out of five
 def test_ensuring_a_table_twice_and_at_once_is_fine(tmp_path: Path, attempt: int) -> None:
     path = str(tmp_path / "new")
     errors: list[BaseException] = []
@@ -87,7 +87,7 @@ def test_ensuring_a_table_twice_and_at_once_is_fine(tmp_path: Path, attempt: int
 
 
 def test_writers_that_commit_all_the_time_do_not_keep_a_commit_out(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads what is new in the log, and after some conflicts waits before it tries again."""
+    """The commit reads the new entries of the log, and after some conflicts waits before it tries again."""
     loads, pauses = list[str](), list[float]()
     load = delta._load
     monkeypatch.setattr(delta, "_load", lambda path: [load(path), loads.append(path)][0])
@@ -212,7 +212,7 @@ def _at_once(calls: list[object]) -> None:
     assert errors == []
 
 
-def test_a_handle_tells_of_the_version_that_it_was_opened_on(table: str) -> None:
+def test_a_handle_has_the_version_that_it_was_opened_on(table: str) -> None:
     _append(table, 1, _file(table, "1.parquet", "a"))
     handle: DeltaVersion = open_version(table)
     added = _file(table, "2.parquet", "b")
@@ -223,7 +223,7 @@ def test_a_handle_tells_of_the_version_that_it_was_opened_on(table: str) -> None
 
 
 def test_a_stale_handle_cannot_commit(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another writer commits the same version between our question and our commit: we ask again and see it."""
+    """Another writer commits the same version between our check and our commit: we check again and see it."""
     file, other = _file(table, "1.parquet", "mine"), _file(table, "2.parquet", "other")
     load, loads = delta._load, 0
 
@@ -242,7 +242,7 @@ def test_a_stale_handle_cannot_commit(table: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_delta_rs_refuses_a_stale_handle_without_retries(table: str) -> None:
-    """What `commit_once` relies on; if delta-rs changes this, we want to know."""
+    """`commit_once` relies on this; the test fails if delta-rs changes it."""
     stale = DeltaTable(table)
     _append(table, 1, _file(table, "1.parquet", "a"))
     with pytest.raises(CommitFailedError):
@@ -277,7 +277,7 @@ def test_checkpoints_of_the_log_keep_versions_and_transactions(tmp_path: Path) -
     assert pa.table(DeltaTable(table, version=2).to_pyarrow_table()).num_rows == 2
 
 
-def test_a_sink_table_whose_old_log_was_cleaned_up_goes_back_all_the_same(tmp_path: Path) -> None:
+def test_a_sink_table_with_a_cleaned_up_old_log_is_rewound_all_the_same(tmp_path: Path) -> None:
     table = str(tmp_path / "table")
     ensure_table(table, SCHEMA, dict(delta.SINK_TABLE_PROPERTIES) | {"delta.checkpointInterval": "3"})
     files = [_file(table, f"{version}.parquet", str(version)) for version in range(1, 6)]
@@ -301,8 +301,8 @@ def test_removing_files_is_one_commit_and_takes_effect_once(table: str) -> None:
     assert _values(table) == ["b"]
 
 
-def test_a_column_that_differs_in_capital_letters_is_told_as_such(tmp_path: Path) -> None:
-    """For Spark it is the same column, for other readers of the files it is not."""
+def test_a_column_that_differs_in_capital_letters_is_reported_as_such(tmp_path: Path) -> None:
+    """For Spark it is the same column, for other readers of the files it is another one."""
     path = str(tmp_path / "table")
     ensure_table(path, pa.schema([pa.field("N", pa.int64()), pa.field("k", pa.string())]))
     with pytest.raises(StorageError, match="'n' is called 'N' there"):

@@ -1,4 +1,4 @@
-"""A power cut at a local Delta table: names that the disk has, with the contents that were synced, and nothing else."""
+"""A power cut at a local Delta table leaves the names of files with the contents that were synced, and nothing else."""
 
 import errno
 import os
@@ -29,11 +29,11 @@ SCHEMA = pa.schema([pa.field("v", pa.string())])
 
 
 class Disk:
-    """What of files is durable.
+    """Which contents of files are durable.
 
     Attributes:
-        synced: Names of what was synced, in order.
-        before: Called in front of each sync and each new name.
+        synced: Names of the files that were synced, in order.
+        before: Called before each sync and each new name.
     """
 
     def __init__(self) -> None:
@@ -52,15 +52,15 @@ class Disk:
         self._sizes[status.st_ino] = status.st_size
 
     def cut(self, folder: Path, copy: Path, lucky: str) -> Path:
-        """Copies what a power cut leaves: all names, content that was synced, and that of files of a `lucky` name."""
+        """Copies what a power cut leaves: all names, and content that was synced or belongs to a `lucky` name."""
         copy.mkdir()
         for file in folder.rglob("*"):
             target = copy / file.relative_to(folder)
             if file.is_dir():
                 target.mkdir()
             else:
-                kept = None if lucky and lucky in file.name else self._sizes.get(file.stat().st_ino, 0)
-                target.write_bytes(file.read_bytes()[:kept])
+                synced = None if lucky and lucky in file.name else self._sizes.get(file.stat().st_ino, 0)
+                target.write_bytes(file.read_bytes()[:synced])
         return copy
 
 
@@ -93,10 +93,10 @@ def test_a_power_cut_at_any_sync_leaves_a_table_that_has_what_was_committed(tmp_
         nonlocal cuts
         for lucky in ("", "_last_checkpoint", ".json"):
             cuts += 1
-            left = str(disk.cut(table, tmp_path / "cut", lucky))
-            assert (transaction_version(left, "app") or 0) >= committed
-            assert len(live_files(left)) >= committed
-            shutil.rmtree(left)
+            copy = str(disk.cut(table, tmp_path / "cut", lucky))
+            assert (transaction_version(copy, "app") or 0) >= committed
+            assert len(live_files(copy)) >= committed
+            shutil.rmtree(copy)
 
     disk.before = look
     for version in range(1, 6):
@@ -110,7 +110,7 @@ def test_a_power_cut_at_any_sync_leaves_a_table_that_has_what_was_committed(tmp_
 
 
 def test_what_a_power_cut_may_not_take_is_synced_when_a_commit_is_found_done(tmp_path: Path, disk: Disk) -> None:
-    """The process that made it died before, or the sync failed; others have committed since."""
+    """The process that committed died before the sync, or the sync failed; others have committed since."""
     table = str(tmp_path / "table")
     ensure_table(table, SCHEMA)
     disk.failing = "1.json"

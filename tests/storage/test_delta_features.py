@@ -1,4 +1,4 @@
-"""Delta tables that ask more of a writer than adding finished files gives are told from those that do not."""
+"""Delta tables that need more of a writer than adding finished files are distinguished from the others."""
 
 from pathlib import Path
 from typing import Any

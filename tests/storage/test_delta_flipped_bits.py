@@ -1,4 +1,4 @@
-"""One flipped bit in the log of a Delta table: what we read of our commits is the same, or it is refused by name."""
+"""One flipped bit in the log of a Delta table: our commits are read unchanged, or refused with a named error."""
 
 import random
 import shutil
@@ -41,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def seen(path: Path) -> Any:
-    """What the protocol reads of a table."""
+    """Returns what the protocol reads of a table."""
     table = open_version(str(path))
     apps = ("lakestate/job/out", "lakestate/birth/job", "another")
     return sorted(table.files()), [table.transaction_version(app) for app in apps], table.version
@@ -126,7 +126,7 @@ def test_a_checkpoint_of_ours_that_was_changed_is_refused(table: Path) -> None:
 
 
 def test_a_checkpoint_of_another_writer_that_lacks_a_transaction_of_ours_is_refused(table: Path) -> None:
-    """It carries no digest, but the log still has our entry of the checkpoint's version."""
+    """The checkpoint has no digest, but the log still has our entry of its version."""
     log = table / "_delta_log"
     entry = log / "00000000000000000007.json"
     sound = entry.read_bytes()

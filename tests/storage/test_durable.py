@@ -1,4 +1,4 @@
-"""Puts that may not be durable, and files that take the place of others."""
+"""Puts that may not be durable, and files that replace others."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The lock of a job: one process of this machine holds it, and everybody sees which."""
+"""The lock of a job: one process of this machine holds it, and every process can see which."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def another(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Begins processes that hold the lock of `orders` until their standard input ends."""
+    """Starts processes that hold the lock of `orders` until their standard input ends."""
     begun: list[subprocess.Popen[str]] = []
 
     def begin(kind: str = "program", **arguments: Any) -> subprocess.Popen[str]:
@@ -74,11 +74,11 @@ def test_another_process_is_refused_by_number_and_kind_until_it_ends(tmp_path: P
         assert holder(folder_of(tmp_path)) == Holder(os.getpid(), "restore")
 
 
-def test_within_one_process_it_is_held_until_the_last_one_lets_go(tmp_path: Path) -> None:
+def test_within_one_process_it_is_held_until_the_last_release(tmp_path: Path) -> None:
     first, second = (hold(str(root), "orders", "program") for root in (tmp_path, f"file://{tmp_path}"))
     first()
     first()
-    assert holder(folder_of(tmp_path)) == Holder(os.getpid(), "program"), "letting go twice is letting go once"
+    assert holder(folder_of(tmp_path)) == Holder(os.getpid(), "program"), "releasing twice is releasing once"
     second()
     assert holder(folder_of(tmp_path)) is None
 
@@ -86,7 +86,7 @@ def test_within_one_process_it_is_held_until_the_last_one_lets_go(tmp_path: Path
 def test_a_process_holds_what_its_starter_has_taken_for_it(tmp_path: Path, another: Any) -> None:
     with taken(folder_of(tmp_path)) as lock:
         assert lock is not None
-        assert holder(folder_of(tmp_path)) == Holder(None), "it has told no number yet"
+        assert holder(folder_of(tmp_path)) == Holder(None), "it has not written its number yet"
         process = another("driver", pass_fds=(lock,), env=os.environ | {INHERITED: str(lock)})
     assert holder(folder_of(tmp_path)) == Holder(process.pid, "driver")
 
@@ -114,7 +114,7 @@ def test_a_forked_child_neither_holds_it_nor_keeps_it_held(tmp_path: Path) -> No
         os._exit(0)
     assert os.read(ready[0], 1) == b"1"
     let_go()
-    assert holder(folder_of(tmp_path)) is None, "although the child lives"
+    assert holder(folder_of(tmp_path)) is None, "although the child process lives"
     os.close(wait[1])
     os.waitpid(child, 0)
     for descriptor in (*ready, wait[0]):

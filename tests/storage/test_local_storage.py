@@ -1,4 +1,4 @@
-"""What only a disk can do wrong: fsync, errors of the operating system, left-overs."""
+"""Failures that only a disk has: of fsync, of the operating system, and leftover files."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from state_engine.storage.local import LocalStorage
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What reaches the disk, in order: names of fsynced files and folders, and links."""
+    """Records what reaches the disk, in order: names of fsynced files and folders, and links."""
     seen: list[str] = []
     fsync, link = os.fsync, os.link
 
@@ -45,8 +45,8 @@ def test_put_if_absent_syncs_the_file_before_the_name_and_the_folder_after(tmp_p
     assert calls == ["fsync .tmp-id", "link e1", "fsync folder"]
 
 
-def test_an_object_is_said_to_be_there_when_its_name_is_durable(tmp_path: Path, calls: list[str]) -> None:
-    """Whoever linked it may have died before, or its fsync may have failed."""
+def test_an_object_is_reported_to_exist_when_its_name_is_durable(tmp_path: Path, calls: list[str]) -> None:
+    """The process that linked it may have died before the fsync, or this may have failed."""
     storage = LocalStorage(tmp_path, ids=_Ids())
     storage.put_if_absent("folder/e1", b"x")
     calls.clear()
@@ -55,7 +55,7 @@ def test_an_object_is_said_to_be_there_when_its_name_is_durable(tmp_path: Path, 
     assert calls[-2:] == ["link e1", "fsync folder"]
 
 
-def test_an_object_whose_name_cannot_be_made_durable_is_not_said_to_be_there(
+def test_an_object_whose_name_cannot_be_made_durable_is_not_reported_to_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = LocalStorage(tmp_path)
@@ -122,8 +122,8 @@ def test_errors_have_names_and_remedies_and_leave_no_temporary_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_put_that_fails_behind_the_link_keeps_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The object may be durable by now; whoever asked has to read back."""
+def test_a_put_that_fails_after_the_link_keeps_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The object may be durable; the caller must read it back."""
     LocalStorage(tmp_path).put_if_absent("e0", b"x")
     fsync, count = os.fsync, 0
 

@@ -1,4 +1,4 @@
-"""The chain: sealing, the newest epoch, and following predecessors across generations, bases and jobs."""
+"""The chain of manifests: sealing, the newest epoch, and predecessors across generations, bases and jobs."""
 
 import pytest
 from msgspec.structs import replace
@@ -49,7 +49,7 @@ def _manifest(
 
 
 def _seal(log: ManifestLog, first: int, last: int, head: StoredManifest | None = None) -> StoredManifest:
-    """Seals the epochs `first` to `last` behind `head` and returns the last one."""
+    """Seals the epochs `first` to `last` after `head` and returns the last one."""
     for epoch in range(first, last + 1):
         lineage = FIRST if head is None else head.manifest.lineage
         head = log.put(_manifest(epoch, head.hash if head else "", lineage=lineage))
@@ -124,7 +124,7 @@ def test_the_cache_is_small(storage: FaultyStorage) -> None:
     assert len(storage.calls) == 1
 
 
-def test_a_chain_ends_behind_the_base(log: ManifestLog, storage: FaultyStorage) -> None:
+def test_a_chain_ends_after_the_base(log: ManifestLog, storage: FaultyStorage) -> None:
     at = _seal(log, 1, 6)
     base = BaseReference(path="b", checksum="c", generation=1, epoch=6, checkpoint_id=1)
     head = log.put(_manifest(7, at.hash, base=base))
@@ -194,7 +194,7 @@ def test_a_chain_goes_on_in_the_job_that_was_forked(storage: FaultyStorage, log:
 
 
 @pytest.mark.parametrize("generation", [1, 7])
-def test_the_chain_of_a_fork_ends_behind_the_base_of_what_was_restored(
+def test_the_chain_of_a_fork_ends_after_the_base_of_what_was_restored(
     storage: FaultyStorage, log: ManifestLog, generation: int
 ) -> None:
     at = _seal(log, 1, 3)
@@ -222,7 +222,7 @@ def test_a_missing_manifest_is_named(log: ManifestLog, storage: FaultyStorage) -
 
 
 def test_what_was_read_before_is_read_anew_where_another_hash_is_expected(storage: FaultyStorage) -> None:
-    """Somebody has put the root back, or begun anew in it."""
+    """The root was put back to an older copy, or the job began anew in it."""
     other = ManifestLog(storage, "job")
     old = _seal(other, 1, 2)
     for epoch in (1, 2):
@@ -278,7 +278,7 @@ def test_a_copied_manifest_is_not_taken_for_that_of_another_line(log: ManifestLo
 def test_the_newest_epoch_is_found_although_all_that_was_listed_is_freed(
     log: ManifestLog, storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind its listing the job seals two more epochs, and retention frees the first two."""
+    """After the listing the job seals two more epochs, and retention frees the first two."""
     _seal(log, 1, 4)
     fresh = log.read(1, 4)
     log = ManifestLog(storage, "job")
@@ -303,7 +303,7 @@ def test_few_manifests_are_kept_that_hold_many_bytes(storage: FaultyStorage, mon
     storage.calls.clear()
     assert [log.read(1, epoch).manifest.epoch for epoch in (5, 4)] == [5, 4]
     assert storage.calls == []
-    assert log.read(1, 3).manifest.inlined == {"changes/3": bytes(100)}  # one more than there is room for
+    assert log.read(1, 3).manifest.inlined == {"changes/3": bytes(100)}  # one more than the cache has room for
     assert len(storage.calls) == 1
     storage.calls.clear()
     log.read(1, 4)

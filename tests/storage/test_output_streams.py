@@ -1,4 +1,4 @@
-"""State streams: when they are inlined, when a file is opened, and what is left of them. After Flink's own tests."""
+"""State streams: when they are inlined, when a file is opened, and which files remain. After Flink's own tests."""
 
 import os
 import random
@@ -81,7 +81,7 @@ def test_a_file_is_opened_at_the_first_flush_and_not_before() -> None:
     storage = FaultyStorage(MemoryStorage())
     stream = fs(storage, buffer=10, threshold=10)
     stream.write(b"12345")
-    stream.flush()  # no more than the threshold
+    stream.flush()  # not more than the threshold
     stream.write(b"67890")
     stream.flush()
     assert opened(storage) == []
@@ -143,7 +143,7 @@ def test_a_taken_name_is_left_alone() -> None:
     assert (inner.get(taken), inner.get(handle.path)) == (b"somebody else's", b"mine")
 
 
-def test_a_storage_that_cannot_be_written_is_not_asked_again() -> None:
+def test_a_storage_that_cannot_be_written_is_not_tried_again() -> None:
     storage = FaultyStorage(MemoryStorage(), [Fault("before", "open_exclusive", times=None, error=NotWritableError)])
     stream = fs(storage)
     stream.write(b"x")
@@ -162,7 +162,7 @@ def test_what_fails_is_removed(tmp_path: Path, operation: str) -> None:
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 
 
-def test_on_an_object_store_nothing_lies_there_before_the_end() -> None:
+def test_on_an_object_store_nothing_exists_before_the_end() -> None:
     store = MemoryStore()
     storage, ids = ObjectStorage(store, url="store://memory"), CountingIds()
     taken = f"chk/{ids.new_id()}"

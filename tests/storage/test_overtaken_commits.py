@@ -1,4 +1,4 @@
-"""A commit that another application's commit overtakes is decided again, and reports the version that it made."""
+"""A commit that another application's commit overtakes is decided anew, and reports the version that it made."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SCHEMA = pa.schema([pa.field("key_group", pa.int32(), nullable=False), pa.field(
 
 
 def test_the_version_of_a_commit_is_the_one_that_has_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """delta-rs alone would move the commit behind the other one and not say so: we would fsync the wrong log entry."""
+    """delta-rs alone would silently move the commit after the other one: we would fsync the wrong log entry."""
     path = str(tmp_path / "state")
     ensure_table(path, SCHEMA)
 

@@ -100,9 +100,9 @@ def test_reading_some_key_groups_fetches_some_of_the_file() -> None:
     storage = FaultyStorage(MemoryStorage())
     file = _handle(write_parquet(storage, "f.parquet", table, target_rows=5000), groups)
     assert len(file.row_groups) == 8
-    found = read_parquet(storage, file, 3, 4)
-    assert found is not None
-    assert found.equals(table.slice(15000, 10000))
+    result = read_parquet(storage, file, 3, 4)
+    assert result is not None
+    assert result.equals(table.slice(15000, 10000))
     assert {operation for operation, _ in storage.calls} == {"put_exclusive", "get_range"}
     whole = read_parquet(storage, file, 0, 127)
     assert whole is not None
@@ -117,9 +117,9 @@ def test_a_shared_row_group_is_filtered() -> None:
     groups = [0, 1, 1, 2, 5]
     storage = MemoryStorage()
     file = _handle(write_parquet(storage, "f.parquet", _table(groups)), groups)
-    found = read_parquet(storage, file, 1, 2)
-    assert found is not None
-    assert found.column("v").to_pylist() == [1, 2, 3]
+    result = read_parquet(storage, file, 1, 2)
+    assert result is not None
+    assert result.column("v").to_pylist() == [1, 2, 3]
     assert read_parquet(storage, file, 3, 4) is None
 
 
@@ -143,7 +143,7 @@ def test_damage_and_loss_are_found() -> None:
 
 
 def _columns(data: pa.Buffer) -> dict[str, str]:
-    """How the columns of the first row group are compressed."""
+    """Returns how the columns of the first row group are compressed."""
     rows = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
     return {rows.column(at).path_in_schema: rows.column(at).compression for at in range(rows.num_columns)}
 
@@ -195,7 +195,7 @@ def test_without_memory_for_all_at_once_a_file_is_written_bit_by_bit(monkeypatch
 
 
 def test_few_rows_are_no_sample_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one row for each piece no value would come twice: neither a key group, nor one that many rows share."""
+    """With one row per piece no value would repeat: neither a key group, nor a value that many rows share."""
     monkeypatch.setattr("state_engine.storage.parquet_forms._PIECE_BYTES", 1)
     rows, random = 20_000, np.random.default_rng(1)
     table = pa.table(
@@ -302,12 +302,12 @@ def test_columns_whose_values_hardly_repeat_have_no_dictionary(rows: int) -> Non
     data, described = encode_parquet(table)
 
     assert pq.read_table(pa.BufferReader(data)).equals(table)
-    assert encode_parquet(table)[0].equals(data), "an attempt that comes again writes the same bytes"
-    found = encodings(data)
+    assert encode_parquet(table)[0].equals(data), "a repeated attempt writes the same bytes"
+    result = encodings(data)
     assert described.rows == rows
-    assert {name for name, has in found.items() if not has} >= (set() if rows < 20_000 else {"k", "text", "time"})
-    assert all(found[name] for name in ("key_group", "few", "pair.x", "pair.y.list.element"))
-    assert found["k"] is (rows < 20_000)
+    assert {name for name, has in result.items() if not has} >= (set() if rows < 20_000 else {"k", "text", "time"})
+    assert all(result[name] for name in ("key_group", "few", "pair.x", "pair.y.list.element"))
+    assert result["k"] is (rows < 20_000)
 
 
 def packed_columns(data: pa.Buffer) -> set[str]:
@@ -338,7 +338,7 @@ def test_integers_that_hardly_repeat_are_kept_as_differences() -> None:
         "real": pa.array(random.random(rows)),
         "text": [f"value {number}" for number in mixed.tolist()],
         "a": [{"b": f"value {number}"} for number in mixed.tolist()],
-        "a.b": pa.array(ordered, pa.int64()),  # the path of the field above, too
+        "a.b": pa.array(ordered, pa.int64()),  # also the path of the field above
     }
     table = pa.table({**others, **packed})
 
@@ -357,5 +357,5 @@ def test_integers_that_hardly_repeat_are_kept_as_differences() -> None:
 
 def _bounds(data: pa.Buffer, column: str) -> tuple[object, object]:
     group = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
-    [found] = [one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == column]
-    return found.statistics.min, found.statistics.max
+    [result] = [one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == column]
+    return result.statistics.min, result.statistics.max

@@ -1,4 +1,4 @@
-"""A sink over a real Delta table whose owner changes it while the stream runs: no commit goes into what it misfits."""
+"""The owner of a real Delta table changes it while a stream writes to it: no commit goes into a table that misfits."""
 
 from collections.abc import Callable
 from functools import partial

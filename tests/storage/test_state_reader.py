@@ -1,4 +1,4 @@
-"""Rows of a state from a base and the change files since: of exactly the key groups that are asked for."""
+"""Rows of a state, from a base and later change files: of exactly the requested key groups."""
 
 import random
 from pathlib import Path
@@ -50,9 +50,9 @@ def test_any_run_of_key_groups_has_its_rows_and_no_others(job: JobBuilder, monke
         numbers = whole.column(KEY_GROUP).to_pylist()
         for first in range(GROUPS):
             for last in range(first, GROUPS):
-                found = load_groups(segments, schema, first, last)
+                loaded = load_groups(segments, schema, first, last)
                 wanted = [n for n, group in enumerate(numbers) if first <= group <= last]
-                assert found.to_pylist() == [rows[n] for n in wanted], (schema.name, first, last)
+                assert loaded.to_pylist() == [rows[n] for n in wanted], (schema.name, first, last)
 
 
 def test_another_base_under_the_name_of_the_one_that_was_meant_is_damage(job: JobBuilder) -> None:

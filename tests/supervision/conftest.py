@@ -1,4 +1,4 @@
-"""Drivers that cost a tenth of a second, and an end to all that a test has started."""
+"""Fake drivers that start in a tenth of a second, and the end of every process that a test has started."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ class Drivers:
         self.folder = driver_folder(self.root, JOB)
 
     def start(self, plan: str = "run", **request: Any) -> int:
-        """Starts one that does what the plan says, and returns its number."""
+        """Starts a driver that does what the plan says, and returns its process id."""
         options = {"plan": plan} | request.pop("options", {})
         return start.start_driver(self.root, JOB, StartRequest(options=options, **request)).pid
 
@@ -37,7 +37,7 @@ class Drivers:
         return look(self.root, JOB, **arguments)
 
     def until(self, condition: Condition, **arguments: Any) -> Heartbeat:
-        """Waits until a look finds this."""
+        """Waits until a look finds this condition."""
         return wait_for(lambda: seen if (seen := self.look(**arguments)).condition is condition else None)
 
     def log(self, number: int = 0) -> str:
@@ -48,8 +48,8 @@ class Drivers:
         wait_for(lambda: not self.look_is_alive())
 
     def pid(self) -> int | None:
-        found = holder(self.folder)
-        return found.pid if found is not None else None
+        value = holder(self.folder)
+        return value.pid if value is not None else None
 
     def look_is_alive(self) -> bool:
         return self.pid() is not None
@@ -57,10 +57,10 @@ class Drivers:
 
 def wait_for(condition: Callable[[], Any], timeout_s: float = 60) -> Any:
     until = time.monotonic() + timeout_s
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < until
         time.sleep(0.02)
-    return found
+    return value
 
 
 @pytest.fixture
@@ -77,5 +77,5 @@ def drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Drivers
 
 @pytest.fixture(scope="session")
 def patiently() -> Callable[..., Any]:
-    """Waits until a condition holds, and returns what it gave."""
+    """Waits until a condition holds, and returns its result."""
     return wait_for

@@ -1,11 +1,11 @@
-"""A driver without an engine, which does what its option `plan` says; it is given the arguments of a runner.
+"""A driver without an engine, which does what its option `plan` says; it gets the arguments of a runner.
 
-run        serves, until it is told to end by SIGTERM, or its REST server is asked for /end
+run        serves until it gets SIGTERM, or its REST server gets a request for /end
 parent     the same, with a child that does not end by itself, as a JVM
-slow       lives and serves nothing
-mute       says where it listens, listens nowhere, and does not end by SIGTERM
+slow       lives, but serves nothing
+mute       publishes an endpoint, does not listen there, and does not end by SIGTERM
 finish     its input ends at once
-fail       fails by a named error
+fail       fails with a named error
 broken     ends before the job runs
 die        is killed while the job runs
 """

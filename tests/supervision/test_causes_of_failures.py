@@ -26,7 +26,7 @@ class Mute(Exception):
 
 
 def author_failed(length: int) -> UserFunctionError:
-    """As the driver raises it: the cause in front, then a traceback."""
+    """Returns the error as the driver raises it: first the cause, then a traceback."""
     trace = "\nTraceback (most recent call last):\n" + "  File x\n" * (length // 9)
     return UserFunctionError(f"Operator 'total', subtask 0, failed in epoch 3: {trace}", action="Mend the function.")
 
@@ -77,7 +77,7 @@ def test_the_cause_reaches_the_supervisor_and_the_status(
 
 
 @pytest.mark.parametrize(("error", "said"), FAILURES, ids=lambda one: type(one).__name__)
-def test_the_cause_reaches_whoever_asks_by_rest(error: BaseException, said: str) -> None:
+def test_the_cause_is_returned_by_rest(error: BaseException, said: str) -> None:
     answer = cause(error)
     assert f": {said.removesuffix(': ')}" in answer.stack_trace
     assert len(answer.stack_trace) <= 10_000
@@ -88,7 +88,7 @@ def test_the_cause_reaches_whoever_asks_by_rest(error: BaseException, said: str)
 
 
 def test_an_event_of_any_length_is_read(folder: Path) -> None:
-    """Also of a release that did not bound its messages."""
+    """Also an event of a release that did not limit its messages."""
     event = Failed(error="ValueError", message="begin" + "x" * 200_000, action="Look.")
     tell(folder, Started(job=JOB, generation=1, epoch=1), event)
     assert last_words(folder).event == event

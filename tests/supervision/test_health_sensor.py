@@ -1,4 +1,4 @@
-"""The sensor tick by tick, with drivers that cost nothing: what it does, what it tells, and when it stops."""
+"""The health sensor tick by tick, with fake drivers: what it does, what it reports, and when it gives up."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ SOON = timedelta(milliseconds=10)
 
 
 class Sensor:
-    """Ticks as the daemon does, which writes the events and keeps the cursor."""
+    """Runs ticks as the daemon does, which writes the events and keeps the cursor."""
 
     def __init__(self, root: str, policy: RestartPolicy) -> None:
         self.instance = dg.DagsterInstance.ephemeral()
@@ -26,7 +26,7 @@ class Sensor:
         self._cursor: str | None = None
 
     def tick(self) -> str:
-        """Returns what the tick says."""
+        """Runs a tick; returns its message."""
         context = dg.build_sensor_context(self.instance, cursor=self._cursor, resources={"job_control": self.control})
         result = self._sensor(context)
         if isinstance(result, dg.SkipReason):
@@ -57,9 +57,9 @@ def sensor_of(drivers):
         one.instance.dispose()
 
 
-def test_a_stream_that_nobody_has_started_is_left_alone(drivers, sensor_of) -> None:
+def test_a_stream_that_was_never_started_is_left_alone(drivers, sensor_of) -> None:
     sensor = sensor_of(FixedDelay())
-    assert "nobody has started it here" in sensor.tick()
+    assert "it was not started here" in sensor.tick()
     assert sensor.told() == []
     assert not Path(drivers.root).exists()
 
@@ -67,7 +67,7 @@ def test_a_stream_that_nobody_has_started_is_left_alone(drivers, sensor_of) -> N
 def test_a_stream_that_runs_or_starts_is_left_alone(drivers, sensor_of) -> None:
     sensor = sensor_of(FixedDelay())
     pid = drivers.start("slow")
-    assert f"is being started as process {pid}" in sensor.tick()
+    assert f"is starting as process {pid}" in sensor.tick()
     drivers.kill()
     pid = drivers.start("run")
     drivers.until(Condition.RUNNING)
@@ -75,7 +75,7 @@ def test_a_stream_that_runs_or_starts_is_left_alone(drivers, sensor_of) -> None:
     assert sensor.told() == []
 
 
-def test_a_driver_that_was_killed_is_started_again_and_that_is_told(drivers, sensor_of, patiently) -> None:
+def test_a_driver_that_was_killed_is_started_again_and_that_is_reported(drivers, sensor_of, patiently) -> None:
     sensor = sensor_of(FixedDelay(delay=SOON))
     first = drivers.start()
     drivers.until(Condition.RUNNING)
@@ -87,7 +87,7 @@ def test_a_driver_that_was_killed_is_started_again_and_that_is_told(drivers, sen
     [told] = sensor.told()
     assert told == {
         "health": "restarted",
-        "cause": "Its process ended without a word, as one that was killed.",
+        "cause": "Its process ended without a final event, as if it was killed.",
         "restarts": 1,
         "pid": second,
         "reason": "",
@@ -101,7 +101,7 @@ def test_a_restart_waits_for_its_time(drivers, sensor_of) -> None:
     drivers.until(Condition.FAILED)
     first, second = sensor.tick(), sensor.tick()
     assert first.startswith("flights is restarted in 3")
-    assert abs(int(first.split()[4]) - int(second.split()[4])) <= 10, "the delay stands"
+    assert abs(int(first.split()[4]) - int(second.split()[4])) <= 10, "the delay does not change"
     assert len(wanted_of(drivers.root, "flights").attempts) == 1
 
 
@@ -133,7 +133,7 @@ def test_when_the_attempts_are_used_up_it_says_why_once_and_stops(drivers, senso
     assert "runs as process" in sensor.tick()
 
 
-def test_a_tick_that_dies_behind_a_failure_counts_it_once(drivers, sensor_of, monkeypatch) -> None:
+def test_a_tick_that_dies_after_a_failure_counts_it_once(drivers, sensor_of, monkeypatch) -> None:
     sensor = sensor_of(FixedDelay(attempts=1, delay=timedelta(0)))
     drivers.start("die")
     drivers.until(Condition.FAILED)
@@ -149,7 +149,7 @@ def test_a_tick_that_dies_behind_a_failure_counts_it_once(drivers, sensor_of, mo
     assert "restart 1." in sensor.tick()
 
 
-def test_a_driver_that_hangs_is_told_of_once_and_left_alone(drivers, sensor_of, patiently) -> None:
+def test_a_driver_that_hangs_is_reported_once_and_left_alone(drivers, sensor_of, patiently) -> None:
     sensor = sensor_of(FixedDelay(hangs_after=SOON))
     pid = drivers.start("mute")
     patiently(lambda: drivers.look().url)
@@ -179,12 +179,12 @@ def test_a_stream_that_has_ended_or_was_stopped_is_not_started_again(drivers, se
     drivers.start(plan)
     if plan == "finish":
         drivers.until(Condition.ENDED)
-        assert "has ended as it was asked to" in sensor.tick()
+        assert "has ended as requested" in sensor.tick()
     else:
         drivers.until(Condition.RUNNING)
         with wanted_stopped(drivers.root, "flights"):
             drivers.kill()
-        assert "was stopped, and is not wanted" in sensor.tick()
+        assert "was stopped by request, and stays stopped" in sensor.tick()
     assert sensor.told() == []
 
 
@@ -204,7 +204,7 @@ def test_a_root_without_a_place_for_control_files_is_said_to_have_none(monkeypat
     sensor.instance.dispose()
 
 
-def test_a_driver_is_replaced_although_whoever_wants_it_died_behind_its_end(drivers, sensor_of, monkeypatch) -> None:
+def test_a_driver_is_replaced_although_the_requester_died_after_its_end(drivers, sensor_of, monkeypatch) -> None:
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""What a look finds, and that a life is not taken for a death nor the other way around."""
+"""What a look finds; a living driver is not taken for a dead one, nor a dead one for a living one."""
 
 import os
 from datetime import timedelta
@@ -14,10 +14,10 @@ from state_engine.testing.manual import ManualClock
 NEVER, AT_ONCE = timedelta(days=1), timedelta(milliseconds=1)
 
 
-def test_a_job_that_nobody_has_started_here(drivers) -> None:
+def test_a_job_that_was_never_started_here(drivers) -> None:
     seen = drivers.look()
     assert (seen.condition, seen.wanted, seen.pid, seen.epoch) == (Condition.UNKNOWN, None, None, 0)
-    assert not os.path.exists(drivers.root), "a look leaves nothing behind"
+    assert not os.path.exists(drivers.root), "a look creates nothing"
 
 
 def test_a_driver_that_is_being_started_hangs_when_that_takes_too_long(drivers) -> None:
@@ -52,7 +52,7 @@ def test_a_driver_that_does_not_answer_hangs_unless_it_gets_on(drivers, patientl
     [
         ("finish", Condition.ENDED, None),
         ("fail", Condition.FAILED, "UserFunctionError: It raised. What to do: Correct it."),
-        ("die", Condition.FAILED, "Its process ended without a word, as one that was killed."),
+        ("die", Condition.FAILED, "Its process ended without a final event, as if it was killed."),
         ("broken", Condition.FAILED, "Its process ended before the job ran: ImportError: no such module"),
     ],
 )

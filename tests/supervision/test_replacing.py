@@ -1,4 +1,4 @@
-"""A driver ends and another one takes its place, whoever dies in between."""
+"""A driver ends and another one replaces it, whichever process dies in between."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from state_engine.testing.jobs import JobBuilder
 
 @pytest.fixture
 def running(drivers):
-    """A job of one epoch whose driver runs; returns its number."""
+    """A job of one epoch with a running driver; the value is its process id."""
     log = JobBuilder(drivers.root, drivers.job, [state("aircraft", "legs", "tailnum string", "bigint")])
     log.epoch({("aircraft", "legs"): [put("N1", 1)]})
     pid = drivers.start("run", parallelism=2)

@@ -1,4 +1,4 @@
-"""The same once more, unless somebody has said otherwise; and a restore that is done is not done again."""
+"""A restart repeats the same start unless the wanted state has changed; a finished restore is not repeated."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from state_engine.testing.jobs import JobBuilder
 
 
 def failed(drivers, **request):
-    """Starts a driver that dies, and returns what is wanted behind its failure."""
+    """Starts a driver that dies, and returns what is wanted after its failure."""
     drivers.start("die", **request)
     seen = drivers.until(Condition.FAILED)
     return note_failure(drivers.root, drivers.job, seen.wanted, seen.last_words.cause)
@@ -26,7 +26,7 @@ def test_a_restart_starts_the_same_and_is_counted(drivers) -> None:
     seen = drivers.until(Condition.FAILED)
     assert arguments(drivers) == before
     first, second = seen.wanted.attempts
-    assert first.cause == "Its process ended without a word, as one that was killed."
+    assert first.cause == "Its process ended without a final event, as if it was killed."
     assert first.started_at <= first.ended_at <= second.started_at
     assert second.ended_at is None
 
@@ -37,7 +37,7 @@ def test_a_failure_is_noted_once(drivers) -> None:
     assert again == wanted == wanted_of(drivers.root, drivers.job)
 
 
-def test_nothing_is_started_that_somebody_has_stopped_or_started_meanwhile(drivers) -> None:
+def test_nothing_is_started_that_was_stopped_or_started_meanwhile(drivers) -> None:
     wanted = failed(drivers)
     with wanted_stopped(drivers.root, drivers.job) as was_wanted:
         assert was_wanted

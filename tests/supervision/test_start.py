@@ -1,4 +1,4 @@
-"""A driver outlives who started it, and is one."""
+"""A driver outlives the process that started it, and there is only one."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def test_a_driver_outlives_the_process_group_that_started_it(drivers) -> None:
     assert seen.state == "RUNNING"
 
 
-def test_what_was_asked_for_is_kept_and_done(drivers, tmp_path: Path) -> None:
+def test_the_request_is_stored_and_executed(drivers, tmp_path: Path) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
     drivers.start(options={"a": "b=c"}, parallelism=3, cores="4", rest_port=8081, directory=str(folder))
@@ -94,7 +94,7 @@ def test_a_job_that_runs_otherwise_is_not_started(drivers) -> None:
 
 def test_the_number_of_an_earlier_driver_means_nothing(drivers) -> None:
     drivers.folder.mkdir(parents=True)
-    (drivers.folder / "lock").write_text(f"{os.getpid()}\n")  # it lives, and holds no lock
+    (drivers.folder / "lock").write_text(f"{os.getpid()}\n")  # this process lives, and holds no lock
     assert drivers.look().condition is Condition.UNKNOWN
     drivers.start()
     assert drivers.until(Condition.RUNNING).pid != os.getpid()
@@ -172,7 +172,7 @@ def test_the_verb_waits_until_the_job_runs(drivers) -> None:
     assert f"JobAlreadyRunningError: Process {seen.pid} holds job 'flights'" in again.stderr
 
 
-def test_a_start_that_fails_while_it_is_waited_for_is_told_and_not_repeated(drivers) -> None:
+def test_a_start_that_fails_while_the_caller_waits_is_reported_and_not_repeated(drivers) -> None:
     ended = start(drivers, "fail")
     assert ended.exit_code == 1
     assert "UserFunctionError: It raised. What to do: Correct it." in ended.stderr

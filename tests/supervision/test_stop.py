@@ -1,4 +1,4 @@
-"""Ends: what is said first, whom signals reach, and whom not."""
+"""How drivers end: what is recorded first, which processes get signals, and which do not."""
 
 import os
 import signal
@@ -20,19 +20,19 @@ from state_engine.savepoint import SavepointRequest
 
 
 def wanted(drivers) -> str | None:
-    found = wanted_of(drivers.root, drivers.job)
-    return found.state if found is not None else None
+    wanted_file = wanted_of(drivers.root, drivers.job)
+    return wanted_file.state if wanted_file is not None else None
 
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
-    """A process of somebody else, in a group of its own."""
+    """A foreign process, in a group of its own."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True) as process:
         yield process
         process.kill()
 
 
-def test_a_driver_is_told_to_end_and_is_not_wanted_any_more(drivers) -> None:
+def test_a_driver_is_asked_to_end_and_is_not_wanted_any_more(drivers) -> None:
     drivers.start()
     drivers.until(Condition.RUNNING)
     assert stop_driver(drivers.root, drivers.job) is None
@@ -46,12 +46,12 @@ def test_a_driver_that_is_being_started_can_be_stopped(drivers, patiently) -> No
     assert drivers.look().condition is Condition.STOPPED
 
 
-def test_who_is_told_to_end_by_somebody_else_is_still_wanted(drivers) -> None:
+def test_a_driver_that_another_process_ends_is_still_wanted(drivers) -> None:
     pid = drivers.start()
     drivers.until(Condition.RUNNING)
     os.kill(pid, signal.SIGTERM)
     seen = drivers.until(Condition.FAILED)
-    assert seen.last_words.cause == "Its process was told to end by a signal."
+    assert seen.last_words.cause == "A signal told its process to end."
     assert wanted(drivers) == "running"
 
 
@@ -63,17 +63,17 @@ def test_a_job_whose_own_server_was_asked_to_end_it_has_ended(drivers) -> None:
     drivers.until(Condition.ENDED)
 
 
-def test_one_that_does_not_end_is_told_of_and_killed_with_its_group(drivers, patiently) -> None:
+def test_one_that_does_not_end_is_reported_and_killed_with_its_group(drivers, patiently) -> None:
     drivers.start("mute")
     patiently(lambda: drivers.look().url)
     with pytest.raises(DriverNotEndedError, match=r"SIGTERM and still holds job 'flights'.*--kill"):
         stop_driver(drivers.root, drivers.job, patience_s=0.2)
-    assert wanted(drivers) == "stopped", "it was told, and nobody starts it again when it ends"
+    assert wanted(drivers) == "stopped", "it was asked to end, and is not started again when it ends"
     kill_driver(drivers.root, drivers.job)
     assert drivers.look().condition is Condition.STOPPED
 
 
-def test_a_kill_ends_the_whole_group_and_nobody_else(drivers, bystander, patiently) -> None:
+def test_a_kill_ends_the_whole_group_and_no_other_process(drivers, bystander, patiently) -> None:
     drivers.start("parent")
     drivers.until(Condition.RUNNING)
     child = int((Path(drivers.root) / "child").read_text())
@@ -97,7 +97,7 @@ def test_a_number_that_was_given_to_another_process_is_not_signalled(drivers, by
     (drivers.folder / "lock").write_text(f"{bystander.pid}\n")
     with pytest.raises(JobNotRunningError):
         kill_driver(drivers.root, drivers.job)
-    answers = iter([bystander.pid, None])  # it held the lock when we looked, and not once we held on to it
+    answers = iter([bystander.pid, None])  # it held the lock at the look, and not any more before the signal
     assert not signal_holder(lambda: next(answers), signal.SIGKILL, group=True)
     answers = iter([bystander.pid, bystander.pid + 1])
     assert not signal_holder(lambda: next(answers), signal.SIGTERM)
@@ -107,17 +107,17 @@ def test_a_number_that_was_given_to_another_process_is_not_signalled(drivers, by
 def test_a_savepoint_that_is_refused_leaves_the_job_wanted(drivers) -> None:
     drivers.start()
     drivers.until(Condition.RUNNING)
-    with pytest.raises(RequestRefusedError):  # it has no such route
+    with pytest.raises(RequestRefusedError):  # the fake has no such route
         stop_driver(drivers.root, drivers.job, savepoint=SavepointRequest())
     assert drivers.look().condition is Condition.RUNNING
     assert wanted(drivers) == "running"
 
 
-def test_a_job_that_does_not_run_is_not_started_again_once_somebody_stops_it(drivers) -> None:
+def test_a_job_that_does_not_run_is_not_started_again_once_it_is_stopped(drivers) -> None:
     drivers.start("die")
     drivers.until(Condition.FAILED)
     ended = CliRunner().invoke(app, ["stop", "flights", "--root", drivers.root])
-    assert (ended.exit_code, ended.stdout) == (0, "flights does not run, and is not started again\n")
+    assert (ended.exit_code, ended.stdout) == (0, "flights does not run, and will not be restarted\n")
     assert wanted(drivers) == "stopped"
     assert CliRunner().invoke(app, ["stop", "flights", "--root", drivers.root]).exit_code == 2
 

@@ -1,4 +1,4 @@
-"""The Dagster jobs that start and stop a stream, on drivers that cost nothing."""
+"""The Dagster jobs that start and stop a stream, with fake drivers."""
 
 import dagster as dg
 import pytest
@@ -59,7 +59,7 @@ def test_what_is_left_out_is_as_at_the_last_start_but_not_its_restore(drivers, e
     assert "--allow-changed-sources" not in drivers.log()
 
 
-def test_a_start_that_fails_is_told_and_not_repeated(drivers, execute) -> None:
+def test_a_start_that_fails_is_reported_and_not_repeated(drivers, execute) -> None:
     failure = execute("start", options={"plan": "fail"})
     assert "flights has not started: " in failure.description
     assert "driver.log" in failure.metadata["action"].value

@@ -1,4 +1,4 @@
-"""A driver that waits for input, and whoever else would run its job: real processes, real Spark."""
+"""A driver that waits for input, and others that try to run its job: real processes, real Spark."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def test_a_second_one_is_refused_and_a_claim_ends_the_first(tmp_path: Path, pati
         assert open_job(root, "flights").newest() == sealed
         assert look(root, "flights").pid == first.pid
         assert sealed is not None
-        restore_key_groups(root, "flights", "latest", [0])  # as whoever does not look
+        restore_key_groups(root, "flights", "latest", [0])  # as a program does that does not look
         seen = patiently(lambda: now if (now := look(root, "flights")).condition is Condition.FAILED else None)
         assert seen.last_words.cause.startswith("FencedError: ")
         assert open_job(root, "flights").newest().manifest.incarnation_number == 2

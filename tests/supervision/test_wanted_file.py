@@ -1,4 +1,4 @@
-"""The file that says what is wanted of a job, `wanted.json`: a damaged one is refused, never obeyed."""
+"""`wanted.json`, the file with the wanted state of a job: a damaged one is refused, never obeyed."""
 
 import contextlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A function with a state of each kind, in a harness; a backend on a disk that is fast."""
+"""A function with a state of each kind, in a harness; and a backend on a fast disk."""
 
 import os
 import tempfile
@@ -82,7 +82,7 @@ def everything() -> Callable[..., KeyedOneInputStreamOperatorTestHarness]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where the machine has one: databases sync their files."""
+    """A folder in memory if the machine has one, because databases sync their files."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return

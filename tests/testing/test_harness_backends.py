@@ -1,4 +1,4 @@
-"""Harnesses over the backend that a job would name: the same results, and snapshots that either takes."""
+"""Harnesses with the backends that a job may have: the same results, and snapshots that either can restore."""
 
 import gc
 import os
@@ -50,9 +50,7 @@ def test_both_give_the_same_and_take_each_others_snapshots(everything: Make, roc
     assert sorted(rows[0]) == sorted(rows[1]) == sorted(rows[2])
 
 
-def test_new_instances_take_up_what_lies_on_disk(
-    everything: Make, rocksdb: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_instances_load_what_is_on_disk(everything: Make, rocksdb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     harness = everything(state_backend=rocksdb)
     harness.process_elements([("a", 1), ("b", 2)])
     harness.close()

@@ -75,7 +75,7 @@ def test_every_subtask_has_the_rules_and_the_log_has_them_once() -> None:
         assert set(snapshot.table("rules").column("key_group").to_pylist()) == {0}
 
 
-def test_elements_come_in_front_of_the_records_of_an_epoch() -> None:
+def test_elements_come_before_the_records_of_an_epoch() -> None:
     with harness_of() as harness:
         harness.process_elements([(1, ("a", 1)), (2, ("a", 5)), (1, ("a", 1))])
         assert taken(harness) == [("a", 5, 1), ("a", 5, 2)]
@@ -96,7 +96,7 @@ def test_restored_at_another_parallelism(parallelism: int) -> None:
 
 
 class Weigh(BroadcastProcessFunction):
-    """Says what the rules are; holds them as the descriptor has it."""
+    """Emits the rules; holds them as the descriptor says."""
 
     def __init__(self, rules: MapStateDescriptor) -> None:
         self.rules = rules

@@ -24,7 +24,7 @@ BUFFER = ListStateDescriptor("buffer", Types.LONG())
 
 
 class Buffer(ProcessFunction, CheckpointedFunction):
-    """Gives records out three at a time, and the rest at the end."""
+    """Emits records three at a time, and the rest at the end."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self.stored = context.get_operator_state_store().get_list_state(BUFFER)
@@ -50,15 +50,15 @@ def buffers(function: Any = None, **given: Any) -> KeyedOneInputStreamOperatorTe
 
 
 def feed(harness: KeyedOneInputStreamOperatorTestHarness, *numbers: int) -> list[int]:
-    """Processes records as one epoch; returns what came out."""
+    """Processes records as one epoch; returns the output."""
     harness.process_elements([(n,) for n in numbers])
     return taken(harness)
 
 
 def taken(harness: KeyedOneInputStreamOperatorTestHarness) -> list[int]:
-    found = [n for (n,) in harness.extract_output_values()]
+    numbers_out = [n for (n,) in harness.extract_output_values()]
     harness.clear_output()
-    return found
+    return numbers_out
 
 
 def test_fields_go_on_through_operator_state() -> None:
@@ -88,7 +88,7 @@ def test_rescaled_from_two_to_three_to_one() -> None:
         assert one.snapshot().operator_states() == {"buffer": []}
 
 
-def test_a_snapshot_in_front_of_the_first_epoch_has_what_was_restored() -> None:
+def test_a_snapshot_before_the_first_epoch_has_what_was_restored() -> None:
     with buffers(parallelism=3) as three:
         feed(three, 1, 2, 3, 4, 5)
     with buffers() as one:
@@ -157,7 +157,7 @@ def test_subtasks_are_put_together() -> None:
 
 
 class Forgets(Buffer):
-    """Keeps in a field what it does not store."""
+    """Keeps records in a field, without storing them."""
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         pass
@@ -181,7 +181,7 @@ CALLS: list[str] = []
 
 
 class Recorder(KeyedProcessFunction, CheckpointedFunction, CheckpointListener):
-    """Notes every call that it gets."""
+    """Records every call."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         restored = context.get_restored_checkpoint_id(), context.get_restored_checkpoint_timestamp()

@@ -28,7 +28,7 @@ from state_engine.testing.operator_state import OperatorSubtaskState, repackage_
 
 
 class Keeping(KeyedProcessFunction):
-    """Answers with what its state holds, as text, and puts what `write` makes of the record; sets a timer per key."""
+    """Emits what its state holds, as text, and puts what `write` makes of the record; sets a timer per key."""
 
     def __init__(self, descriptor: StateDescriptor, write: Callable[[Any], Any], *, lazily: bool = False) -> None:
         self.descriptor = descriptor
@@ -111,7 +111,7 @@ def test_a_warm_function_and_its_new_version_agree() -> None:
         return NewAccount("new", n / 2, "USD", ["x"], Address("Rome"), 0.0)
 
     records = [("a", 10), ("b", 20), ("a", 30), ("d", 40)]
-    found = []
+    outputs = []
     for cuts in ([4], [2, 2], [1, 1, 1, 1]):
         with harness(now, write, parallelism=3) as run:
             run.initialize_state(snapshot)
@@ -119,11 +119,11 @@ def test_a_warm_function_and_its_new_version_agree() -> None:
             for cut in cuts:
                 run.process_elements(rest[:cut])
                 rest = rest[cut:]
-            found.append(sorted(run.extract_output_values()))
+            outputs.append(sorted(run.extract_output_values()))
             after = run.snapshot()
-    assert found[0] == found[1] == found[2]
+    assert outputs[0] == outputs[1] == outputs[2]
     first = NewAccount("o1", 1.0, "EUR", [], None, None)
-    assert ("a", repr(first)) in found[0]
+    assert ("a", repr(first)) in outputs[0]
     with harness(now, write) as run:
         run.initialize_state(after)
         run.process_element(("c", 5))
@@ -163,7 +163,7 @@ def types(snapshot: OperatorSubtaskState) -> list[tuple[str, list[str]]]:
     return [(schema.value, [former.value for former in schema.former]) for schema in keyed]
 
 
-def test_a_snapshot_behind_the_change_has_the_new_type_only() -> None:
+def test_a_snapshot_after_the_change_has_the_new_type_only() -> None:
     with harness(ValueStateDescriptor("s", "bigint")) as run:
         run.initialize_state(written(ValueStateDescriptor("s", "int")))
         assert types(run.snapshot()) == [("int", [])], "nothing was written yet"
@@ -238,7 +238,7 @@ def test_a_function_that_fails_keeps_the_state_and_the_next_start_goes_on() -> N
         assert run.extract_output_values() == [("b", "'2'")]
 
 
-def test_an_epoch_that_fails_behind_the_migration_migrates_again() -> None:
+def test_an_epoch_that_fails_after_the_migration_migrates_again() -> None:
     def write(n: int) -> str:
         if n == 0:
             raise ValueError("no zero")
@@ -284,7 +284,7 @@ def written_part(descriptor: StateDescriptor, subtask: int) -> OperatorSubtaskSt
 
 
 class Point:
-    """Kept by a codec."""
+    """A value that a codec serializes."""
 
     def __init__(self, x: int, y: int, z: int) -> None:
         self.at = (x, y, z)
@@ -324,7 +324,7 @@ def test_what_a_codec_stores_may_change() -> None:
 
 
 class Buffer(ProcessFunction, CheckpointedFunction):
-    """Keeps all records in an operator list, and says what it holds."""
+    """Keeps all records in an operator list, and emits them."""
 
     def __init__(self, descriptor: ListStateDescriptor, *, union: bool = False) -> None:
         self.descriptor = descriptor
@@ -364,7 +364,7 @@ def test_operator_lists_follow_the_rules(union: bool) -> None:
             assert run.extract_output_values() == [(repr([(7, 7), (9, 1), (9, 2), (9, 3)]),)]
     with pytest.raises(StateTypeChangedError, match=r"\(operator\).*a was int, is string"):
         buffer(ListStateDescriptor("s", "struct<a:string>")).initialize_state(snapshot)
-    with pytest.raises(JobDefinitionError, match="is no keyed state"):
+    with pytest.raises(JobDefinitionError, match="is not keyed state"):
         buffer(ListStateDescriptor("s", "bigint").migrate_from("int", str)).open()
 
 

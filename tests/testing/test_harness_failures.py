@@ -1,4 +1,4 @@
-"""The harness: what goes wrong has the name that the driver of a job would give it, and leaves nothing behind."""
+"""The harness: failures have the names that the driver of a job would give them, and leave no changes."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ from state_engine.testing import KeyedOneInputStreamOperatorTestHarness
 
 
 class Calling(KeyedProcessFunction):
-    """Counts the records of a key, then does what it was told."""
+    """Counts the records of a key, then calls `then`."""
 
     def __init__(self, then: Callable[[Any, Any], Any]) -> None:
         self.then = then

@@ -1,4 +1,4 @@
-"""Raw state in the harness: restored at other parallelisms, complete with each snapshot, refused where it is wrong."""
+"""Raw state in the harness: restored at other parallelisms, complete with each snapshot, refused if it is wrong."""
 
 import gzip
 import io
@@ -34,7 +34,7 @@ def group_of(number: int) -> int:
 
 
 class Counts(KeyedProcessFunction, CheckpointedFunction):
-    """Counts records by key in a dict, which it stores as bytes, and notes in a partition each which numbers came."""
+    """Counts records by key in a dict, which it stores as bytes, and stores each number that came in a partition."""
 
     def initialize_state(self, context: StateInitializationContext) -> None:
         self.counts: dict[int, int] = {}
@@ -71,9 +71,9 @@ def counts(function: Any = None, **given: Any) -> KeyedOneInputStreamOperatorTes
 
 def feed(harness: KeyedOneInputStreamOperatorTestHarness, *numbers: int) -> list[tuple[int, int]]:
     harness.process_elements([(n,) for n in numbers])
-    found = sorted(harness.extract_output_values())
+    rows_out = sorted(harness.extract_output_values())
     harness.clear_output()
-    return found
+    return rows_out
 
 
 def expected(times: int) -> dict[int, bytes]:
@@ -126,7 +126,7 @@ def test_subtasks_are_put_together() -> None:
 
 
 class Writes(KeyedProcessFunction, CheckpointedFunction):
-    """Writes in its snapshot what a test says."""
+    """Writes into its snapshot what a test defines."""
 
     def __init__(self, write: Callable[[StateSnapshotContext], Any]) -> None:
         self.write = write
@@ -182,7 +182,7 @@ def test_the_stream_knows_what_was_written() -> None:
         facts.append((out.get_key_group_list(), out.get_current_key_group(), out.writable(), out.readable()))
         out.start_new_key_group(8)
         facts.append((out.get_current_key_group(), out.write(memoryview(b"abc")), out.is_key_group_already_started(8)))
-        out.close()  # as what wraps a stream does
+        out.close()  # as a wrapper of a stream does
         out.start_new_key_group(12)
         facts.append([out.is_key_group_already_finished(group) for group in (7, 8, 12)])
         parts = context.get_raw_operator_state_output()
@@ -270,9 +270,9 @@ def late_key_group(context: StateSnapshotContext) -> None:
         (twice, "began key group 1 twice"),
         (of_no_group, "belongs to no key group"),
         (too_much, "more than 100 bytes of raw operator state in one subtask"),
-        (late, "raw operator state behind the end of the snapshot"),
-        (late_partition, "raw operator state behind the end of the snapshot"),
-        (late_key_group, "raw keyed state behind the end of the snapshot"),
+        (late, "raw operator state after the end of the snapshot"),
+        (late_partition, "raw operator state after the end of the snapshot"),
+        (late_key_group, "raw keyed state after the end of the snapshot"),
     ],
     ids=lambda given: getattr(given, "__name__", ""),
 )
@@ -320,7 +320,7 @@ def test_a_failed_epoch_leaves_the_bytes_of_the_one_before() -> None:
 
 
 class Unkeyed(ProcessFunction, CheckpointedFunction):
-    """As `Counts`, with nothing but partitions; asks for keyed ones where a test says."""
+    """As `Counts`, with partitions only; reads keyed state if a test says so."""
 
     asks = ""
 

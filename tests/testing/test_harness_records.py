@@ -1,4 +1,4 @@
-"""The harness: records go in and rows come out as the columns that a job has there."""
+"""The harness: records and rows have the same columns as in a job."""
 
 import datetime
 import re
@@ -28,7 +28,7 @@ INPUT, OUTPUT = "user string, amount bigint", "user string, total bigint"
 
 
 class Total(KeyedProcessFunction):
-    """Adds amounts; large ones go to a side output, too."""
+    """Adds amounts; large ones also go to a side output."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -106,7 +106,7 @@ def test_side_outputs() -> None:
             harness.get_side_output(OutputTag("late"))
 
 
-def test_a_side_output_that_nobody_reads_is_dropped() -> None:
+def test_a_side_output_without_a_reader_is_dropped() -> None:
     with total() as harness:
         harness.process_element(("bob", 200))
         assert harness.extract_output_values() == [("bob", 200)]

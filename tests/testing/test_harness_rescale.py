@@ -21,7 +21,7 @@ KEYS = range(-200, 200)
 
 
 class Remembers(KeyedProcessFunction):
-    """Holds the number of a key, also under a name that only its key group has; timers of both clocks tell it."""
+    """Holds the number of a key, also under a name that only its key group has; timers of both clocks emit it."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.context = runtime_context

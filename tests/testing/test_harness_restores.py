@@ -25,16 +25,16 @@ def undisturbed(everything: Make, *epochs: Sequence[Record]) -> tuple[Counter[An
 @settings(max_examples=settings.default.max_examples // 4)
 @given(st.lists(st.tuples(st.integers(1, 13), RECORDS), min_size=1, max_size=4))
 def test_restored_at_any_parallelism(everything: Make, epochs: list[tuple[int, list[Record]]]) -> None:
-    found: Counter[Any] = Counter()
+    totals: Counter[Any] = Counter()
     harness = everything(max_parallelism=13)
     for parallelism, records in epochs:
         snapshot = harness.snapshot()
         harness = everything(parallelism=parallelism, max_parallelism=13)
         harness.initialize_state(snapshot)
         harness.process_elements(records)
-        found.update(harness.extract_output_values())
+        totals.update(harness.extract_output_values())
     expected, states = undisturbed(everything, *(records for _, records in epochs))
-    assert found == expected
+    assert totals == expected
     assert harness.snapshot().states() == states
 
 

@@ -1,4 +1,4 @@
-"""The harness: what a snapshot holds, and what may start from it."""
+"""The harness: what a snapshot contains, and what may start from it."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -117,7 +117,7 @@ def test_state_comes_before_anything_else(everything: Make) -> None:
 
 
 class Keeping(KeyedProcessFunction):
-    """Has one state, asked for in `open` or with the first record."""
+    """Has one state, which it gets in `open` or with the first record."""
 
     def __init__(self, descriptor: StateDescriptor, lazily: bool = False) -> None:
         self.descriptor = descriptor
@@ -173,7 +173,7 @@ def test_what_a_job_would_refuse_to_start_from(case: str) -> None:
         after.initialize_state(before.snapshot())
 
 
-def test_a_state_that_is_asked_for_late_is_there() -> None:
+def test_a_state_that_is_requested_late_is_restored() -> None:
     before = keeping(COUNT, lazily=True)
     before.process_element(("a", 5))
     for lazily in (True, False):

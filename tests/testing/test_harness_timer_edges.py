@@ -15,7 +15,7 @@ MIN, MAX = -(1 << 63), (1 << 63) - 1
 class Does(KeyedProcessFunction):
     """A record says what to do: `e 5` sets an event-time timer at 5, `p 5` one of processing time, `-e 5` deletes.
 
-    `e 5 then e 5 x2` does the second thing when it fires, as many times as said.
+    `e 5 then e 5 x2` does the second thing when it fires, the given number of times.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -68,15 +68,15 @@ def harness(request: pytest.FixtureRequest) -> Any:
 
 
 def said(run: Harness) -> list[str]:
-    """What was emitted since the last time, without records."""
-    found = [f"{key} {what}" for key, what in run.extract_output_values() if what != "record"]
+    """Returns what was emitted since the last call, without rows of records."""
+    emitted = [f"{key} {what}" for key, what in run.extract_output_values() if what != "record"]
     run.clear_output()
-    return found
+    return emitted
 
 
 @pytest.fixture(params=[False, True], ids=["warm", "restored"])
 def go_on(request: pytest.FixtureRequest, harness: Any) -> Any:
-    """From a harness to the one to go on with: the same, or one restored at another parallelism."""
+    """Returns the harness with which a test goes on: the same, or one restored at another parallelism."""
 
     def again(run: Harness) -> Harness:
         if not request.param:
@@ -192,7 +192,7 @@ def test_what_is_overdue_at_a_restore_fires_with_the_first_epoch(harness: Any) -
         assert run.num_processing_time_timers() == 1
 
 
-def test_a_watermark_that_stands_still_fires_nothing_twice(harness: Any, go_on: Any) -> None:
+def test_a_watermark_that_does_not_move_fires_nothing_twice(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_element(("a", "e 5"))
     run.process_watermark(5)
@@ -216,11 +216,11 @@ class Registering(KeyedProcessFunction):
 @pytest.mark.parametrize("clock", ["event", "processing"])
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("time", [2**63, -(2**63) - 1])
-def test_a_timer_for_what_is_no_time_is_told_as_such(clock: str, backend: str, time: int) -> None:
+def test_a_timer_for_a_value_that_is_no_time_is_reported_as_such(clock: str, backend: str, time: int) -> None:
     harness = KeyedOneInputStreamOperatorTestHarness(
         Registering(clock, time), "k", "k string", "k string", state_backend=backend
     )
     harness.open()
-    with pytest.raises(UserFunctionError, match=rf"timer for what is no time: {time}") as told:
+    with pytest.raises(UserFunctionError, match=rf"timer for a value that is no time: {time}") as told:
         harness.process_element(("a",))
     assert "milliseconds since 1970" in told.value.action

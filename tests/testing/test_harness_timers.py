@@ -4,7 +4,7 @@ Checklist of Flink's own tests (`InternalTimerServiceImplTest`, `KeyedProcessOpe
 
 | what Flink tests | here |
 |---|---|
-| the key, the watermark, both times can be asked for | `test_a_function_sees_the_times` |
+| the key, the watermark, both times can be read | `test_a_function_sees_the_times` |
 | event-time and processing-time timers are set and fire | `test_a_timer_fires_when_its_clock_reaches_it` |
 | timers are deleted | `test_a_deleted_timer_does_not_fire` |
 | one physical timer per key and time | `test_a_timer_is_kept_once` |
@@ -60,7 +60,7 @@ class Timers(KeyedProcessFunction):
 
 
 class Again(KeyedProcessFunction):
-    """A timer that registers the next one, `step` ms behind, until 50."""
+    """A timer that registers the next one, `step` ms later, until 50."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -130,7 +130,7 @@ def test_a_deleted_timer_does_not_fire(clock: str) -> None:
     with harness() as run:
         run.process_elements([("a", f"{clock}5"), ("b", f"{clock}5")])
         run.process_element(("a", f"-{clock}5"))
-        run.process_element(("a", f"-{clock}77"))  # there is none: no error
+        run.process_element(("a", f"-{clock}77"))  # there is no such timer: no error
         run.process_watermark(5)
         run.set_processing_time(5)
     assert run.extract_output_values() == [("b1", 5, clock)]
@@ -153,7 +153,7 @@ def test_a_timer_has_its_own_keys_state() -> None:
         assert run.snapshot().states()["fired"] == {"a": 2, "b": 1}
 
 
-def test_a_timer_behind_the_watermark_fires_when_the_watermark_moves_again() -> None:
+def test_a_timer_below_the_watermark_fires_when_the_watermark_moves_again() -> None:
     with harness() as run:
         run.process_watermark(10)
         run.process_element(("a", "e5"))
@@ -179,7 +179,7 @@ def test_the_last_watermark_fires_all() -> None:
 
 
 class DeletesTheOther(KeyedProcessFunction):
-    """The first timer that fires deletes the one of the same time in another namespace of time: its own key, later."""
+    """The first timer that fires deletes the second one of its key."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         for time in (1, 2):

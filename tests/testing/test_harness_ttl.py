@@ -79,7 +79,7 @@ def make(config: StateTtlConfig | None, **given: Any) -> Harness:
 
 
 def reads(harness: Harness, key: str = "a", timestamp: int | None = None) -> str:
-    """What the states of a key hold, read by a record that only reads."""
+    """Returns what the states of a key hold, by a record that only reads."""
     harness.clear_output()
     harness.process_element((key, -1), timestamp)
     ((_, seen),) = harness.extract_output_values()
@@ -88,7 +88,7 @@ def reads(harness: Harness, key: str = "a", timestamp: int | None = None) -> str
 
 @pytest.fixture(params=[False, True], ids=["warm", "restored"])
 def go_on(request: pytest.FixtureRequest) -> Any:
-    """From a harness and settings to the one to go on with: the same, or one restored at another parallelism."""
+    """Returns the harness with which a test goes on: the same, or one restored at another parallelism."""
 
     def again(harness: Harness, config: StateTtlConfig | None) -> Harness:
         if not request.param:
@@ -173,7 +173,7 @@ def test_a_ttl_is_added_changed_and_removed_between_restores() -> None:
     assert restored(lives(100).build(), 1_100) == EMPTY
     assert restored(lives(500).build(), 1_100) == ONE
     assert restored(None, 9_999) == ONE
-    with pytest.raises(TtlTimeChangedError, match="of operator 'operator' goes by event time"):
+    with pytest.raises(TtlTimeChangedError, match="of operator 'operator' is in event time"):
         restored(lives().use_event_time().build(), 1_000)
     assert restored(lives().use_event_time().allow_time_characteristic_change().build(), 9_999) == ONE
 

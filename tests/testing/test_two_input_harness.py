@@ -1,4 +1,4 @@
-"""The harness for functions of two inputs: what runs in it is what a task runs."""
+"""The harness for functions with two inputs: it runs what a task runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What is missing is said before anything is started, with what to do."""
+"""What is missing is reported before anything is started, with what to do."""
 
 import json
 import socket
@@ -50,11 +50,11 @@ def test_the_flights_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda path: usage(10 << 30, 9 << 30, 1 << 30))
-    with pytest.raises(DiskFullError, match=r"1\.0 GiB of room; 2 GiB are wanted"):
+    with pytest.raises(DiskFullError, match=r"1\.0 GiB of free space; 2 GiB are needed"):
         checks.check_room(tmp_path / "not" / "there" / "yet")
 
 
-def test_a_port_that_somebody_listens_on() -> None:
+def test_a_port_that_is_in_use() -> None:
     with socket.create_server((checks.LOOPBACK, 0)) as other:
         taken = other.getsockname()[1]
         with pytest.raises(PortInUseError, match=f"port {taken}"):
@@ -63,11 +63,11 @@ def test_a_port_that_somebody_listens_on() -> None:
     assert checks.choose_port(taken) == checks.choose_port(None, taken) == taken
 
 
-def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
+def test_a_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(ForeignFolderError, match="holds files"):
+    with pytest.raises(ForeignFolderError, match="contains files"):
         read_record(tmp_path)
-    with pytest.raises(ForeignFolderError, match="is no folder"):
+    with pytest.raises(ForeignFolderError, match="is not a folder"):
         read_record(tmp_path / "thesis.tex")
 
 
@@ -99,7 +99,7 @@ def test_two_commands_at_once(tmp_path: Path) -> None:
 
 
 def test_a_path_that_no_socket_could_have(tmp_path: Path) -> None:
-    with pytest.raises(ForeignFolderError, match="too long a name"):
+    with pytest.raises(ForeignFolderError, match="too long a path"):
         write_home(tmp_path / ("x" * 100))
 
 
@@ -125,7 +125,7 @@ def test_the_tables_of_the_history_are_there_before_two_processes_want_to_create
     assert {"runs.db", "index.db", "schedules.db"} <= databases
 
 
-def test_an_address_that_nobody_answers_at_has_no_groups() -> None:
+def test_an_address_without_a_server_has_no_groups() -> None:
     with socket.socket() as one:
         one.bind((checks.LOOPBACK, 0))
         assert asset_groups(f"http://{checks.LOOPBACK}:{one.getsockname()[1]}") is None

@@ -1,4 +1,4 @@
-"""The command line of `lakestate up` and `lakestate down`, where nothing has to be started."""
+"""The command line of `lakestate up` and `lakestate down`, in cases that start nothing."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ def lakestate(*arguments: str, code: int) -> str:
 
 
 @pytest.mark.parametrize("arguments", [["up", "--status"], ["down"]])
-def test_a_folder_that_was_never_brought_up_is_no_failure_of_ours(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_folder_that_was_never_started_is_no_failure_of_ours(tmp_path: Path, arguments: list[str]) -> None:
     shown = lakestate(*arguments, "--dir", str(tmp_path / "new"), code=2)
-    assert "Nothing was brought up" in shown
+    assert "`lakestate up` was never run" in shown
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("arguments", [["up"], ["up", "--status"], ["down"]])
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_foreign_folder_is_left_alone(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "thesis.tex").touch()
     assert "ForeignFolderError" in lakestate(*arguments, "--dir", str(tmp_path), code=1)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
@@ -37,7 +37,7 @@ def test_without_java_nothing_is_started(tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "up" / "processes").exists()
 
 
-def test_what_does_not_run_any_more_is_told(tmp_path: Path) -> None:
+def test_what_does_not_run_any_more_is_reported(tmp_path: Path) -> None:
     write_record(tmp_path, Record(port=3000, every_s=15))
     shown = lakestate("up", "--status", "--dir", str(tmp_path), code=0)
     assert shown.count("not running") == 4

@@ -1,4 +1,4 @@
-"""The course of `up` and `down`, with processes that only sleep and streams that only say how they are."""
+"""The course of `up` and `down`, with processes that only sleep and streams that only report their state."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ class FakeStreams:
 
 
 class Told:
-    """Takes progress."""
+    """Records progress."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -189,7 +189,7 @@ def test_an_address_that_does_not_answer_is_waited_for_no_longer_than_it_should(
         course.end()
 
 
-def test_a_stream_that_is_refused_takes_back_what_was_begun(course: Course, streams: FakeStreams) -> None:
+def test_a_stream_that_is_refused_undoes_what_was_begun(course: Course, streams: FakeStreams) -> None:
     streams.refuses = "orders"
     with pytest.raises(LakestateError, match="orders is refused"):
         course.begin(RECORD)

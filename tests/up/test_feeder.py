@@ -1,4 +1,4 @@
-"""Input at a steady rate: from where it stopped, nothing twice, and it says when there is no more."""
+"""The feeder writes input at a steady rate: from where it stopped, nothing twice, and it reports the end."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def numbers(folder: Path) -> list[int]:
 
 
 class Told(list[str]):
-    """What was told."""
+    """Records messages."""
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ def test_another_feeder_goes_on_where_the_first_one_stopped(layout: Layout) -> N
     assert not list(layout.input("a").glob(".*"))
 
 
-def test_the_end_is_told_once(layout: Layout) -> None:
+def test_the_end_is_reported_once(layout: Layout) -> None:
     told = Told()
     feeder = Feeder(layout, {"b": Source(part, 1)}, told.append)
     for _ in range(4):
         feeder.feed()
-    assert told == ["b: the input is at its end after 1 files."]
+    assert told == ["b: the input has ended after 1 files."]
 
 
-def test_a_full_disk_is_told_and_tried_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_tried_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told()
     feeder = Feeder(layout, {"a": Source(part, None), "b": Source(part, None)}, told.append)
     feeder.feed()

@@ -1,4 +1,4 @@
-"""Processes in the background: one of a name, known by its lock, ended for certain."""
+"""Processes in the background: one per name, identified by its lock, ended for certain."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def lives(pid: int) -> bool:
-    """Whether there is such a process that is no zombie."""
+    """Returns whether such a process exists and is no zombie."""
     done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return bool(done.stdout.strip()) and not done.stdout.startswith("Z")
 
@@ -97,15 +97,15 @@ def test_what_it_has_started_goes_with_its_group(process: BackgroundProcess, sta
 
 
 def test_a_number_that_is_written_down_is_not_signalled_without_its_lock(tmp_path: Path) -> None:
-    """As behind a crash, when the number belongs to somebody else by now."""
+    """As after a crash, when the number belongs to another process by now."""
     process = BackgroundProcess(tmp_path / "processes", "worker")
     (tmp_path / "processes" / "worker").mkdir(parents=True)
-    with subprocess.Popen(SLEEP, stdout=subprocess.DEVNULL) as somebody:
-        (tmp_path / "processes" / "worker" / "lock").write_text(f"{somebody.pid}\n")
+    with subprocess.Popen(SLEEP, stdout=subprocess.DEVNULL) as foreign:
+        (tmp_path / "processes" / "worker" / "lock").write_text(f"{foreign.pid}\n")
         assert process.pid is None
         assert not process.end()
-        assert somebody.poll() is None
-        somebody.kill()
+        assert foreign.poll() is None
+        foreign.kill()
 
 
 def test_one_that_has_crashed_is_not_there_and_its_last_line_is(

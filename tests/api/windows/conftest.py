@@ -1,4 +1,4 @@
-"""What triggers, assigners and evictors are given, over plain dicts."""
+"""Fake contexts of triggers, assigners and evictors, over plain dicts."""
 
 from operator import add
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from state_engine.api.windows import Evictor, MergingWindowAssigner, Trigger, Wi
 
 
 class FakeState:
-    """Value and reducing state of one window, over the dict of all."""
+    """Value and reducing state of one window, over the dict of all windows."""
 
     def __init__(self, store: dict[Any, Any], key: Any, reduce: Any) -> None:
         self._store, self._key, self._reduce = store, key, reduce
@@ -32,11 +32,11 @@ class FakeState:
 
 
 class FakeTriggerContext(Trigger.OnMergeContext):
-    """One key's windows: time that a test sets, and timers and states that it looks at.
+    """The windows of one key: a test sets the time, and reads timers and states.
 
     Attributes:
-        window: The one at hand.
-        merged: What `merge_partitioned_state` merges into it.
+        window: The current window.
+        merged: The windows that `merge_partitioned_state` merges into it.
         event_timers: Times by window.
         processing_timers: Likewise.
         states: Values by state name and window.
@@ -84,7 +84,7 @@ class FakeTriggerContext(Trigger.OnMergeContext):
                 target.add(value)
 
     def nothing_left(self) -> bool:
-        """Says whether there is no timer and no state of any window."""
+        """Returns whether no window has a timer or a state."""
         return not self.states and not any([*self.event_timers.values(), *self.processing_timers.values()])
 
 
@@ -103,7 +103,7 @@ class FakeAssignerContext(WindowAssigner.WindowAssignerContext):
 
 
 class FakeEvictorContext(Evictor.EvictorContext):
-    """No evictor of ours asks for time."""
+    """The context of evictors; ours read no time."""
 
     def get_current_processing_time(self) -> int:
         raise AssertionError
@@ -113,7 +113,7 @@ class FakeEvictorContext(Evictor.EvictorContext):
 
 
 class Merges(MergingWindowAssigner.MergeCallback[Any]):
-    """Remembers what it was told to merge."""
+    """Records the requested merges."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[Any], Any]] = []

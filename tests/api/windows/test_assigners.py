@@ -1,4 +1,4 @@
-"""Assigners: which windows a record is in."""
+"""Assigners: the windows of a record."""
 
 import copy
 from typing import Any
@@ -86,10 +86,10 @@ def test_a_slide_larger_than_the_window_leaves_records_out(assigner_context: Any
 @given(st.integers(-1000, 1000), st.integers(1, 60), st.integers(1, 40), st.data())
 def test_sliding_windows_are_all_that_hold_the_time(time: int, size: int, slide: int, data: Any) -> None:
     offset = data.draw(st.integers(1 - slide, slide - 1))
-    found = SlidingEventTimeWindows(size, slide, offset).assign_windows(None, time, None)  # type: ignore[arg-type]
+    assignments = SlidingEventTimeWindows(size, slide, offset).assign_windows(None, time, None)  # type: ignore[arg-type]
     starts = range(time - size - slide, time + slide)
     wanted = [W(s, s + size) for s in starts if (s - offset) % slide == 0 and s <= time < s + size]
-    assert sorted(found) == wanted
+    assert sorted(assignments) == wanted
 
 
 def test_processing_time_takes_the_epochs_time_not_the_records(assigner_context: Any) -> None:
@@ -112,7 +112,7 @@ def test_sessions_with_a_gap_of_the_record(assigner_context: Any, merges: Any) -
     assert assigned(processing, assigner_context, 7, 3) == [W(50, 53)]
     event.merge_windows([W(7, 10), W(10, 11)], merges)
     assert merges.calls == [([W(7, 10), W(10, 11)], W(7, 11))]
-    with pytest.raises(ValueError, match="above 0 ms, and is 0"):
+    with pytest.raises(ValueError, match="above 0 ms, but is 0"):
         assigned(event, assigner_context, 7, 0)
 
 
@@ -122,15 +122,15 @@ def test_global_windows(assigner_context: Any) -> None:
 
 def test_count_windows_one_after_the_other(assigner_context: Any) -> None:
     counting = CountTumblingWindowAssigner.of(3)
-    found = [assigned(counting, assigner_context) for _ in range(7)]
-    assert found == [[CountWindow(n)] for n in (0, 0, 0, 1, 1, 1, 2)]
+    assignments = [assigned(counting, assigner_context) for _ in range(7)]
+    assert assignments == [[CountWindow(n)] for n in (0, 0, 0, 1, 1, 1, 2)]
 
 
 @pytest.mark.parametrize(("size", "slide"), [(3, 1), (4, 2), (5, 2), (2, 2), (2, 3), (1, 1)])
 def test_count_windows_that_slide(assigner_context: Any, size: int, slide: int) -> None:
     counting = CountSlidingWindowAssigner.of(size, slide)
-    found = [assigned(counting, assigner_context) for _ in range(12)]
-    for number, windows in enumerate(found):
+    assignments = [assigned(counting, assigner_context) for _ in range(12)]
+    for number, windows in enumerate(assignments):
         assert [w.id for w in windows] == [n for n in range(12, -1, -1) if n * slide <= number < n * slide + size]
 
 
@@ -185,7 +185,7 @@ def test_a_record_without_event_time_is_no_record_of_1970(assigner: Any, assigne
         (CountTumblingWindowAssigner(2), False, PurgingTrigger),
         (CountSlidingWindowAssigner(2, 1), False, PurgingTrigger),
     ],
-    ids=lambda value: getattr(value, "__name__", type(value).__name__),  # no addresses: two processes collect alike
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),  # no addresses: all processes need equal ids
 )
 def test_clock_trigger_and_text_of_every_assigner(
     assigner: Any, event_time: bool, trigger: type, assigner_context: Any

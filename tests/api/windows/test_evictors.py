@@ -39,7 +39,7 @@ def test_one_side_only(evictor_context: Any, make: Any) -> None:
     assert stays(make(True), evictor_context, ABC, after=True) == ["c"]
 
 
-def test_time_counts_from_the_latest_wherever_it_stands(evictor_context: Any) -> None:
+def test_time_counts_from_the_latest_at_any_position(evictor_context: Any) -> None:
     elements: list[tuple[Any, int | None]] = [("a", 10), ("b", 4), ("c", 5), ("d", 9)]
     assert stays(TimeEvictor.of(Time.milliseconds(5)), evictor_context, elements) == ["a", "d"]
 

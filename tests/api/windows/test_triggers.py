@@ -1,4 +1,4 @@
-"""Triggers: what they answer, which timers they set, and that nothing of them is left."""
+"""Triggers: their answers, their timers, and that they leave nothing."""
 
 from typing import Any
 
@@ -121,7 +121,7 @@ class TestContinuousEventTime:
         assert element(trigger, ctx, window, 1) is CONTINUE
         assert element(trigger, ctx, window, 9) is CONTINUE
         assert ctx.event_timers == {window: {4, 9}}
-        assert trigger.on_event_time(3, window, ctx) is CONTINUE  # of somebody else
+        assert trigger.on_event_time(3, window, ctx) is CONTINUE  # a timer of other code
         assert trigger.on_event_time(4, window, ctx) is FIRE
         assert trigger.on_event_time(8, window, ctx) is FIRE
         assert ctx.states == {("fire-time", window): 9}
@@ -162,7 +162,7 @@ class TestContinuousProcessingTime:
         assert element(trigger, ctx, window, None) is CONTINUE
         assert ctx.processing_timers == {window: {4}}
         assert [trigger.on_processing_time(t, window, ctx) for t in (4, 8, 9)] == [FIRE, FIRE, FIRE]
-        # A time that is set again while it fires would fire for ever.
+        # A timer that is set again for its own time while it fires would fire for ever.
         assert ctx.processing_timers == {window: {4, 8, 9}}
         assert ctx.states == {}
         assert trigger.on_processing_time(9, window, ctx) is CONTINUE

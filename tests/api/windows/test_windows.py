@@ -38,7 +38,7 @@ def test_starts_before_1970(timestamp: int, start: int) -> None:
 
 
 @given(st.integers(-(2**62), 2**62), st.integers(1, 10**12), st.data())
-def test_every_time_lies_in_its_window(timestamp: int, size: int, data: Any) -> None:
+def test_every_time_is_in_its_window(timestamp: int, size: int, data: Any) -> None:
     offset = data.draw(st.integers(1 - size, size - 1))
     start = start_of(timestamp, offset, size)
     assert start <= timestamp < start + size
@@ -71,7 +71,7 @@ def test_one_run_of_windows_in_any_order(merges: Any) -> None:
     assert merges.calls == [([W(0, 2), W(1, 5), W(4, 6)], W(0, 6))]
 
 
-def test_two_runs_and_one_that_stands_alone(merges: Any) -> None:
+def test_two_runs_and_a_single_one(merges: Any) -> None:
     W.merge_windows([W(20, 22), W(0, 2), W(50, 51), W(21, 25), W(2, 3)], merges)
     assert merges.calls == [([W(0, 2), W(2, 3)], W(0, 3)), ([W(20, 22), W(21, 25)], W(20, 25))]
 
@@ -95,7 +95,7 @@ def test_windows_are_written_like_this_for_ever(serializer: Any, window: Any, te
     assert serializer.deserialize(text) == window
 
 
-def test_windows_compare_by_what_they_stand_for() -> None:
+def test_windows_compare_by_their_values() -> None:
     assert len({W(0, 1), W(0, 1), W(0, 2), CountWindow(0), CountWindow(0), GlobalWindow.get(), GlobalWindow()}) == 4
     assert W(0, 1) != CountWindow(0)
     assert sorted([W(1, 2), W(0, 5), W(0, 1)]) == [W(0, 1), W(0, 5), W(1, 2)]

@@ -1,4 +1,4 @@
-"""Two streams in one keyed function: what a user orders, with the city that is known of them.
+"""Two streams in one keyed function: the orders of a user, with the user's city.
 
 from pyflink.common import Row, Types
 from pyflink.datastream import RuntimeContext, StreamExecutionEnvironment

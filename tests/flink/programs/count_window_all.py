@@ -1,4 +1,4 @@
-"""Windows over all elements, behind a broadcast and a plain function of two inputs.
+"""Windows over all elements, after a broadcast and a plain function of two inputs.
 
 from pyflink.common import Types
 from pyflink.datastream import StreamExecutionEnvironment

@@ -1,4 +1,4 @@
-"""Rides and their fares, joined by hand: timers by event time, time to live, a side output for what stays alone.
+"""Rides joined with their fares in a function: event-time timers, time to live, a side output for unmatched ones.
 
 from pyflink.common import Duration, Row, Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner

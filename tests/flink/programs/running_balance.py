@@ -1,4 +1,4 @@
-"""Named rows from a source, a keyed function with state under a uid, and a root to go on from.
+"""Named rows from a source, a keyed function with state under a uid, and a root to continue from.
 
 from pyflink.common import Configuration, Row, Types, WatermarkStrategy
 from pyflink.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment

@@ -1,4 +1,4 @@
-"""The side output of PyFlink's documentation, with a computed key behind it.
+"""The side output of PyFlink's documentation, with a computed key after it.
 
 from pyflink.common import Types
 from pyflink.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment

@@ -1,4 +1,4 @@
-"""The files that scenarios were recorded to: JSON, one step a line, so that a difference reads well."""
+"""Reads and writes the files of recorded scenarios: JSON with one step a line, so that diffs are readable."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Outputs = dict[str, Any]
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
-    """Returns a step as it stands in a file."""
+    """Returns a step as a file has it."""
     match step:
         case Element(row, at, number):
             return {"element": list(row), **({} if at is None else {"at": at}), **_input(number)}
@@ -30,8 +30,8 @@ def encode(about: Mapping[str, str], scenarios: Mapping[str, Mapping[str, Any]])
     """Returns the text of a file.
 
     Args:
-        about: What recorded it: versions and mode.
-        scenarios: By name: `about`, columns, and `steps`, each with `step` and what it brought.
+        about: What recorded the file: versions and mode.
+        scenarios: By name: `about`, columns, and `steps`, each with `step` and its results.
     """
     head = {"format": FORMAT, "version": VERSION, **about}
     lines = ["{", *(f" {_line(name)}: {_line(value)}," for name, value in head.items()), ' "scenarios": {']

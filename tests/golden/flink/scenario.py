@@ -1,4 +1,4 @@
-"""What a scenario is: an operation, its columns, and a script of what happens to it, step by step."""
+"""Defines a scenario: an operation, its columns, and a script of steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Element(NamedTuple):
-    """A record comes in; `at` is its timestamp in ms, None for a record without one."""
+    """A record arrives; `at` is its timestamp in ms, None for a record without one."""
 
     row: tuple[Any, ...]
     at: int | None = None
@@ -43,7 +43,7 @@ class Operation:
 
     Attributes:
         verb: `process`, `map`, …, as the method of the stream is called.
-        make: Makes the function, or returns what else the verb takes.
+        make: Makes the function, or another argument that the verb takes.
         options: Further arguments of the verb; a callable is called for each run.
     """
 
@@ -62,17 +62,17 @@ class Scenario:
     """One scenario.
 
     Attributes:
-        name: Within its group.
-        about: What it pins down.
-        operation: What runs.
-        steps: What happens to it.
+        name: Its name within its group.
+        about: The behaviour that it records.
+        operation: The operator that runs.
+        steps: The script.
         input: Columns of the records of input 1, and of input 2 unless `input2` says otherwise.
-        output: Columns of the rows that come out. The first is the key wherever there is one: the order of rows is
+        output: Columns of the emitted rows. With a key, this is the first column: the order of rows is
             defined per key.
         key: Name of the key column, None for a stream without key.
         side_outputs: Tags of the side outputs that are recorded.
-        mode: Of PyFlink, `process` unless that cannot run it; what the other mode does otherwise is recorded beside.
-        needs: Features that it needs here beyond keyed processing (see `not_yet.py`).
+        mode: Of PyFlink, `process` unless that cannot run it; differences of the other mode are recorded beside.
+        needs: Features that it needs here beyond keyed processing (see `NOT_YET` in `../not_as_recorded.py`).
     """
 
     name: str

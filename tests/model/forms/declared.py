@@ -1,6 +1,6 @@
 """Programs that can be declared, as data: what is kept of the records of each key; and their forms.
 
-Each program keeps a table with rows of each key, which is a function of the key's records so far. Forms give changes of
+Each program keeps a table with rows of each key, which is a function of the key's records so far. Forms emit changes of
 it: whole tables (the row form and the form by columns), rows that replace each other, or a changelog.
 """
 
@@ -74,7 +74,7 @@ class Kept:
 
     @property
     def record(self) -> str:
-        """Type of what is kept of a record."""
+        """Type of the part of a record that is kept."""
         return f"struct<n:bigint,o:{self.order},v:{self.type}>"
 
     @property
@@ -89,13 +89,13 @@ class Kept:
 
     @property
     def output(self) -> StructType:
-        """Columns of the forms that give whole tables."""
+        """Columns of the forms that emit whole tables."""
         keys = [f"{name} {kind}" for name, kind in zip(self.key_columns, self.key, strict=True)]
         return parse_columns_ddl(", ".join([*keys, f"of array<{self.row}>"]))
 
 
 def rank(value: Any) -> Any:
-    """Returns what a value is ordered by: null is less than every value, NaN larger than every number."""
+    """Returns the rank by which values are ordered: null is less than every value, NaN larger than every number."""
     if value is None:
         return (0,)
     return (2,) if value != value else (1, value)
@@ -127,7 +127,7 @@ def table_of(program: Kept, records: list[Any]) -> list[tuple[Any, ...]]:
 
 
 class ByRow(KeyedProcessFunction):
-    """Keeps all records of a key, and gives its whole table for each of them."""
+    """Keeps all records of a key, and emits its whole table for each of them."""
 
     def __init__(self, program: Kept) -> None:
         self.program = program

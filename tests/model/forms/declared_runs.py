@@ -1,4 +1,4 @@
-"""Random programs that can be declared, run in a way beside their plain model."""
+"""Runs random programs that can be declared, in a way, beside their plain model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ def cases(draw: Any, of: st.SearchStrategy[Kept] | None = None) -> Case:
 
 
 def ways_of(program: Kept) -> st.SearchStrategy[Way]:
-    """Ways to run a program: the row form and the form by columns may take each other's place."""
+    """Ways to run a program: the row form and the form by columns may replace each other."""
 
     def alike(way: Way) -> Way:
         first = way.turns[0].form
@@ -108,9 +108,9 @@ def apply(program: Kept, form: str, rows: Any, table: dict[Any, Any]) -> None:
         found = canonical(row_type, rest)
         own = table.setdefault(key, {})
         if op in ("-U", "-D"):
-            assert own.pop(at) == found, f"{op} of a row that is not there"
+            assert own.pop(at) == found, f"{op} of a row that does not exist"
         elif form == "changelog" or program.verb == "top_n":
-            assert at not in own, f"{op} of a row that is there"
+            assert at not in own, f"{op} of a row that exists"
             own[at] = found
         else:
             assert key not in replaced, "one row of a key in an epoch"

@@ -65,7 +65,7 @@ def states_of(program: Program, context: Any, *, by_columns: bool = False) -> li
 
 
 def present(timers: TimerService, call: str) -> int:
-    """Returns the time from which on a timer of a step is set."""
+    """Returns the present, relative to which a timer of a step is set."""
     if "clock" in call:
         return timers.current_processing_time() + 1
     watermark = timers.current_watermark()
@@ -165,8 +165,8 @@ _SPELLED = {"event": "event", "clock": "processing"}
 class ByBatch(KeyedBatchProcessFunction):
     """The program by columns; timers that are due come one by one, to `on_timer`.
 
-    Where an operation's steps may change what a later record of the key sees, records go in rounds: first the first
-    one of each key, then the second one. Otherwise all records that come side by side go at once.
+    If the steps of an operation may change what a later record of the key sees, records go in rounds: first the first
+    one of each key, then the second one. Otherwise all consecutive records go at once.
     """
 
     def __init__(self, program: Program) -> None:
@@ -257,7 +257,7 @@ class WithTimers(ByBatch):
 
 
 def at_once(steps: tuple[Step, ...]) -> bool:
-    """Reports whether it is the same to do the steps for all records of a key, step by step."""
+    """Reports whether the steps can be done one by one, each for all records of a key, with the same result."""
     if all(map(reads, steps)):
         return True
     states = [step.state for step in steps if not step.of_timer]

@@ -62,7 +62,7 @@ def _needs_no_record(asked: tuple[StateOf, ...]) -> Any:
 
 @st.composite
 def cases(draw: Any, of: st.SearchStrategy[Program] | None = None) -> Case:
-    """Programs with inputs; at last everything that the input's keys have is read."""
+    """Programs with inputs; at the end all state of the input's keys is read."""
     program = draw(programs() if of is None else of)
     keys = draw(st.lists(st.tuples(*map(values, program.key)), min_size=1, max_size=3))
     user_keys = [draw(st.lists(_user_keys(state), min_size=1, max_size=2)) for state in program.states]
@@ -71,7 +71,7 @@ def cases(draw: Any, of: st.SearchStrategy[Program] | None = None) -> Case:
     released = len(stretches)
     if following is not None:
         stretches += draw(st.lists(_stretches(following, keys, user_keys), max_size=2))
-    if _timed(program):  # an element is stamped by the watermark, too: event time begins before the first one
+    if _timed(program):  # an element is also stamped by the watermark: event time begins before the first one
         stretches[0] = stretches[0]._replace(watermark=1 + stretches[0].watermark)
     nothing = tuple((None, None) for _ in program.states)
     last = tuple(Record(key, 0, nothing, 0, 125) for key in keys)
@@ -108,7 +108,7 @@ def _releases(draw: Any, program: Program) -> Program:
 
 
 def ways_of(program: Program) -> st.SearchStrategy[Way]:
-    """Ways to run a program: its forms take each other's place."""
+    """Ways to run a program: its forms replace each other."""
     return ways(forms_of(program))
 
 

@@ -1,4 +1,4 @@
-"""What a program has to give, in plain Python: over `plain_states`, without logs, caches, columns and subtasks."""
+"""What a program must output, in plain Python: over `plain_states`, without logs, caches, columns and subtasks."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -74,7 +74,7 @@ class _UserKey:
 
 
 class _Map(PlainMap):
-    """A map whose user keys may be of any type: NaN equals NaN, -0.0 equals 0.0, and the first spelling is kept."""
+    """A map with user keys of any type: NaN equals NaN, -0.0 equals 0.0, and the first spelling is kept."""
 
     def keep(self, kind: str) -> "_Map":
         self._kind = parse_ddl(kind)
@@ -149,7 +149,7 @@ class PlainJob:
         self.begin(program)
 
     def begin(self, program: Program) -> None:
-        """Goes on with another release of the program."""
+        """Continues with another release of the program."""
         for number, (old, new) in enumerate(zip(self.program.states, program.states, strict=True)):
             self._convert(f"{old.shape}_{number}", parse_ddl(old.stored_type), parse_ddl(new.stored_type))
         self.program = program
@@ -205,7 +205,7 @@ class PlainJob:
         self.firing = None
 
     def _do(self, number: int, what: str, steps: tuple[Step, ...], record: Record | None, output: Output) -> None:
-        found = {letter: [None] * len(self.program.states) for letter in "rgc"}
+        columns = {letter: [None] * len(self.program.states) for letter in "rgc"}
         for step in steps:
             if step.of_timer:
                 assert record is not None
@@ -214,9 +214,9 @@ class PlainJob:
             value, user_key = (None, None) if record is None else record.values[step.state]
             given = self._call(step, value, user_key)
             if reads(step):
-                found[column_of(step, self.program.states[step.state])][step.state] = given
+                columns[column_of(step, self.program.states[step.state])][step.state] = given
         if gives_row(steps):
-            states = [one for n in range(len(self.program.states)) for one in (found[letter][n] for letter in "rgc")]
+            states = [one for n in range(len(self.program.states)) for one in (columns[letter][n] for letter in "rgc")]
             row = copy.deepcopy((*self.keys[self.entry], number, what, *states))
             (output.aside if goes_aside(steps) else output.main).append(row)
 

@@ -104,12 +104,12 @@ class Program:
     Attributes:
         key: Types of the key columns.
         states: The states.
-        operations: What records may ask for: steps, in order.
+        operations: The operations that records may name: steps, in order.
         on_timer: The operation of each timer: reads, and clears.
-        rows: As what the row form gives its rows: `tuple`, `list`, `dict`, `Row`, or a `named tuple` with the
+        rows: The type in which the row form emits its rows: `tuple`, `list`, `dict`, `Row`, or a `named tuple` with the
             fields in another order.
-        spoils: Whether the row form changes what it stored and what it read, as soon as it was stored and read.
-        spoils_rows: Whether it changes what is in a row behind the yield.
+        spoils: Whether the row form changes what it stored and what it read, right after storing and reading.
+        spoils_rows: Whether it changes the values of a row after the yield.
         numpy: Whether it stores NumPy's numbers in place of Python's.
     """
 
@@ -160,17 +160,17 @@ def column_of(step: Step, state: StateOf) -> str:
 
 
 def reads(step: Step) -> bool:
-    """Reports whether a step gives something."""
+    """Reports whether a step returns something."""
     return step.call in ("value", "get", "items", "contains")
 
 
 def gives_row(steps: tuple[Step, ...]) -> bool:
-    """Reports whether an operation gives a row."""
+    """Reports whether an operation emits a row."""
     return any(map(reads, steps))
 
 
 def goes_aside(steps: tuple[Step, ...]) -> bool:
-    """Reports whether the row of an operation goes to the side output: if it only asks whether something is there."""
+    """Reports whether the row of an operation goes to the side output: if the operation only checks for existence."""
     return all(step.call == "contains" for step in steps if reads(step))
 
 
@@ -209,7 +209,7 @@ class Collect(AggregateFunction):
 
 
 def descriptor_of(state: StateOf, number: int, reduce_function: ReduceFunction | None = None) -> StateDescriptor:
-    """Returns the descriptor of a state; its name says its shape and its number."""
+    """Returns the descriptor of a state; its name contains its shape and its number."""
     name, kind = f"{state.shape}_{number}", parse_ddl(state.type)
     descriptor: StateDescriptor
     match state.shape:

@@ -23,7 +23,7 @@ class Case:
     Attributes:
         program: The program.
         stretches: Its input.
-        following: The next release, whose states have other types.
+        following: The next release; its states have other types.
         released: The stretch before which it begins.
     """
 
@@ -102,7 +102,7 @@ def check(case: Case, way: Way) -> None:
 
 
 def compare(program: Program, harness: Any, expected: Output) -> None:
-    """Compares the rows of an epoch, and forgets them."""
+    """Compares the rows of an epoch, and clears them."""
     main, beside = harness.extract_output_values(), harness.get_side_output(aside(program))
     for rows, wanted in ((main, expected.main), (beside, expected.aside)):
         given, right = by_key(program, rows), by_key(program, wanted)
@@ -111,7 +111,7 @@ def compare(program: Program, harness: Any, expected: Output) -> None:
 
 
 def by_key(program: Program, rows: Sequence[Any]) -> dict[Any, list[Any]]:
-    """Returns rows in their canonical spelling, those of each key in order; the entries of a map have none."""
+    """Returns rows in their canonical spelling, those of each key in order; the entries of a map have no order."""
     kinds, keys = program.output.types, len(program.key)
     maps = {keys + 2 + 3 * n for n, state in enumerate(program.states) if state.shape == "map"}
     found: dict[Any, list[Any]] = {}

@@ -27,18 +27,18 @@ Rows = list[tuple[Any, ...]]
 
 
 def drawn(strategy: st.SearchStrategy[Any], count: int, number: int) -> list[Any]:
-    """Returns examples of a strategy that a seed alone decides, without the first ones, which are small."""
-    found: list[Any] = []
+    """Returns examples of a strategy, determined by a seed alone, without the first ones, which are small."""
+    examples: list[Any] = []
 
     @seed(number)
     @settings(max_examples=4 * count, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck))
     @given(strategy)
     def collect(example: Any) -> None:
-        found.append(example)
+        examples.append(example)
 
     with generating.only_new():
         collect()
-    return found[-count:]
+    return examples[-count:]
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Operator:
     """A form of a program in a job.
 
     Attributes:
-        uid: Its name.
+        uid: Its uid.
         shown: The program, its input and its form, for messages.
         input: Columns of its records.
         files: Its records, file by file; event times are the last column if it has a strategy.
@@ -69,11 +69,11 @@ class Operator:
 
 
 def operators(number: int, each: int) -> list[Operator]:
-    """Returns the forms of random programs: of each kind of programs `each`.
+    """Returns the forms of random programs, `each` programs of each kind.
 
     Args:
         number: The seed.
-        each: How many.
+        each: The number of programs of each kind.
     """
     made: list[Operator] = []
     for case in drawn(generating.cases(generating.programs(for_spark=True)), each, number):
@@ -100,8 +100,8 @@ def _of_program(uid: str, case: running.Case, form: str) -> Operator:
         wanted = [model.epoch(part) for part in in_files(records)]
         for output, rows in (("main", [row for one in wanted for row in one.main]),
                              ("aside", [row for one in wanted for row in one.aside])):  # fmt: skip
-            found = sorted((row for epoch in seen[output] for row in epoch), key=lambda row: row[len(program.key)])
-            assert running.by_key(program, found) == running.by_key(program, rows), output
+            actual = sorted((row for epoch in seen[output] for row in epoch), key=lambda row: row[len(program.key)])
+            assert running.by_key(program, actual) == running.by_key(program, rows), output
 
     return Operator(
         uid, f"{case!r}, {form!r}", program.input, in_files(numbered),
@@ -155,7 +155,7 @@ def _of_declared(uid: str, case: declared_runs.Case, form: str) -> Operator:
 
 
 def in_files(records: Sequence[Any]) -> list[Any]:
-    """Cuts records into as many parts as there are epochs."""
+    """Cuts records into one part per epoch."""
     size = -(-len(records) // FILES)
     return [list(records[n * size : (n + 1) * size]) for n in range(FILES)]
 

@@ -69,7 +69,7 @@ def test_what_was_found_before(check: Any, find: Any) -> None:
 
 
 def in_every_way(test: Any) -> Any:
-    """Marks a test of the long run, which takes a minute or two: a budget of time ends between tests."""
+    """Marks a test of the long run, which takes a minute or two: a budget of time is checked between tests."""
     for mark in (pytest.mark.parametrize("part", range(max(1, EXAMPLES // 10))), pytest.mark.timeout(1800)):
         test = mark(test)
     return pytest.mark.long(test)

@@ -1,7 +1,7 @@
-"""Types and values that programs are tried with, and one spelling for values that are the same.
+"""Types and values for trying programs, and one spelling for values that are the same.
 
 Values are plain Python: a struct is a tuple, a map a dict. Half of them come from lists of edges, which are short, so
-that keys and user keys meet each other again.
+that keys and user keys repeat.
 """
 
 import datetime
@@ -67,13 +67,13 @@ def types(*, listed: bool = False) -> st.SearchStrategy[str]:
     """Types of state, as DDL: often one of the list, sometimes any, with names that Spark's DDL does not take."""
     if listed:
         return st.sampled_from(TYPES)
-    return st.one_of(st.sampled_from(TYPES), strategies.types(carriers=False).map(lambda found: found.ddl()))
+    return st.one_of(st.sampled_from(TYPES), strategies.types(carriers=False).map(lambda kind: kind.ddl()))
 
 
 def values(ddl: str, *, nullable: bool = True) -> st.SearchStrategy[Any]:
     """Values of a type; with `nullable`, None too, at each level but the keys of maps."""
-    found = _values(parse_ddl(ddl))
-    return st.one_of(st.none(), found) if nullable else found
+    strategy = _values(parse_ddl(ddl))
+    return st.one_of(st.none(), strategy) if nullable else strategy
 
 
 def _values(kind: TypeInformation) -> st.SearchStrategy[Any]:
@@ -162,7 +162,7 @@ def canonical(kind: TypeInformation, value: Any) -> Any:
 
 
 def spoil(value: Any) -> None:
-    """Empties what can be changed of a value, at each level."""
+    """Empties every mutable part of a value, at each level."""
     if isinstance(value, (list, tuple)):
         for one in value:
             spoil(one)

@@ -14,10 +14,10 @@ BETWEEN = ["warm", "reopened", "restored"]
 
 @dataclass(frozen=True)
 class Turn:
-    """What runs until the next restart.
+    """The settings until the next restart.
 
     Attributes:
-        form: Which form of the program.
+        form: The form of the program.
         backend: `heap` or `rocksdb`.
         parallelism: Number of subtasks.
     """
@@ -33,10 +33,10 @@ class Way:
 
     Attributes:
         turns: What runs first, what runs after a restore, and so on; the first one again after the last one.
-        between: What happens between epochs: nothing (`warm`); new instances take up what is on disk or in the log
+        between: What happens between epochs: nothing (`warm`); new instances load what is on disk or in the log
             (`reopened`); the next turn starts from a snapshot (`restored`).
-        cuts: After so many records of a stretch an epoch ends; 0 if a stretch is one epoch.
-        every: After how many epochs it happens.
+        cuts: The number of records of a stretch after which an epoch ends; 0 if a stretch is one epoch.
+        every: The number of epochs after which this happens.
     """
 
     turns: tuple[Turn, ...]
@@ -97,7 +97,7 @@ class Restarts:
         return self.make(turn, backend)
 
     def after_epoch(self) -> None:
-        """Does what happens between epochs."""
+        """Performs what happens between epochs."""
         self._epochs += 1
         if self._epochs % self._way.every:
             return
@@ -107,7 +107,7 @@ class Restarts:
             self.restore()
 
     def restore(self) -> None:
-        """Goes on with the next turn, from a snapshot."""
+        """Continues with the next turn, from a snapshot."""
         snapshot = self.harness.snapshot()
         self.harness.close()
         self._turn += 1

@@ -33,7 +33,7 @@ from state_engine.testing import windowed_harness
 
 
 class Stretch(NamedTuple):
-    """Records between two moves of the clock that counts.
+    """Records between two moves of the clock that windows use.
 
     Attributes:
         moves: How much the clock or the watermark moves before them, in ms. A watermark that follows its records
@@ -108,13 +108,13 @@ def cases(draw: Any, of: st.SearchStrategy[Windowed] | None = None) -> Case:
     keys = draw(st.lists(st.tuples(*map(values, program.key)), min_size=1, max_size=3))
     times = st.integers(-3, 30).map(lambda n: START + n)
     events = st.builds(Event, st.sampled_from(keys), values(program.type), times)
-    records = st.lists(events, max_size=7).map(lambda found: tuple(sorted(found, key=lambda one: one.at)))
+    records = st.lists(events, max_size=7).map(lambda some: tuple(sorted(some, key=lambda one: one.at)))
     stretches = tuple(draw(st.lists(st.builds(Stretch, st.integers(0, 15), records), min_size=1, max_size=5)))
     return Case(program, stretches, draw(st.integers(0, len(stretches))))
 
 
 def ways_of(program: Windowed) -> st.SearchStrategy[Way]:
-    """Ways to run a program: forms that keep the same state take each other's place."""
+    """Ways to run a program: forms that keep the same state replace each other."""
 
     def alike(way: Way) -> Way:
         first = way.turns[0].form
@@ -129,7 +129,7 @@ def _in_form(turn: Turn, form: str) -> Turn:
 
 
 def check(case: Case, way: Way) -> None:
-    """Runs a case in a way; at the end both outputs have to be what the plain model gives."""
+    """Runs a case in a way; at the end both outputs must equal those of the plain model."""
     program, first = case.program, 0
     releases = iter(program.releases[1:])
     definition = program.releases[0]
@@ -190,12 +190,12 @@ def check(case: Case, way: Way) -> None:
 
 
 def compare(program: Windowed, form: str, model: PlainWindows, rows: Sequence[Any], beside: Sequence[Any]) -> None:
-    """Compares both outputs with what the plain model gave; windows of one key may come in any order."""
+    """Compares both outputs with those of the plain model; windows of one key may come in any order."""
     fired = Counter(wanted(program, form, key, window) for key, window in model.fired)
     late_ones = Counter(same(program.input.types, (*one.key, n, one.value)) for n, one in model.late)
-    found = Counter(shown(program, tuple(row)) for row in rows)
+    actual = Counter(shown(program, tuple(row)) for row in rows)
     aside = Counter(same(program.input.types, tuple(row)) for row in beside)
-    for given, right in ((found, fired), (aside, late_ones)):
+    for given, right in ((actual, fired), (aside, late_ones)):
         assert given == right, f"{given - right} in place of {right - given}"
 
 
@@ -214,14 +214,14 @@ def shown(program: Windowed, row: tuple[Any, ...]) -> Any:
 
 
 def wanted(program: Windowed, form: str, key: tuple[Any, ...], window: Window) -> Any:
-    """Returns what a form gives of a window."""
+    """Returns what a form emits for a window."""
     numbers, held = [n for n, _ in window.contents], [value for _, value in window.contents]
-    found: Sequence[Any] | None = numbers
+    actual: Sequence[Any] | None = numbers
     if form == "declared":
         held = [value for value in held if value is not None]
     elif form == "reduce":
-        found, held = None, held[-1:]
-    return same(program.output.types, (*key, window.start, window.end, sum(numbers), found, held))
+        actual, held = None, held[-1:]
+    return same(program.output.types, (*key, window.start, window.end, sum(numbers), actual, held))
 
 
 def same(kinds: Sequence[Any], values: Sequence[Any]) -> Any:

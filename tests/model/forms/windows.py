@@ -113,7 +113,7 @@ class Window:
 
 
 class PlainWindows:
-    """Windows as they are described, over lists.
+    """Windows as documented, over lists.
 
     Args:
         program: The program.
@@ -130,7 +130,7 @@ class PlainWindows:
         self.late: list[tuple[int, Event]] = []
 
     def advance(self, now: int) -> None:
-        """Moves the clock that counts; windows whose end it passes fire, and those that are over are dropped."""
+        """Moves the clock of the windows; a window fires when its end is passed, and is dropped when it is over."""
         self._now = max(now, self._now)
         if self.definition.kind == "count":
             return
@@ -252,7 +252,7 @@ def forms_of(program: Windowed) -> list[str]:
 
 
 def same_state(form: str) -> str:
-    """Returns what a form keeps: forms of different state may not take each other's place."""
+    """Returns what a form keeps: forms with different state may not replace each other."""
     return {"process": "list", "apply": "list", "evicted": "evicted", "evicted aggregate": "evicted"}.get(form, form)
 
 
@@ -311,7 +311,7 @@ class Reduced(WindowFunction[Any, Any, Any, Any]):
 
 
 class Gathered(AggregateFunction):
-    """All numbers and values, in lists that it changes in place."""
+    """Keeps all numbers and values, in lists that it changes in place."""
 
     def create_accumulator(self) -> Any:
         return [], []

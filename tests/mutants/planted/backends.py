@@ -213,7 +213,7 @@ MUTANTS = (
         "store.meta.states = metas",
         "store.meta.states = store.meta.states | metas",
         "A state that no function accessed in some epochs is read as of an old epoch.",
-        ("tests/backends/test_rocksdb_epochs.py::test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew",),
+        ("tests/backends/test_rocksdb_epochs.py::test_a_state_that_was_not_used_meanwhile_is_loaded_again",),
     ),
     Mutant(
         "rocksdb-serves-a-state-of-former-types",

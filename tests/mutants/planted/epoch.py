@@ -21,7 +21,7 @@ MUTANTS = (
         "operator",
         "An operator that comes back after several releases continues with its old state, without an error.",
         (
-            "tests/epoch/test_compatibility.py::test_old_state_across_a_gap_is_refused_until_somebody_says_what_becomes_of_it",
+            "tests/epoch/test_compatibility.py::test_old_state_across_a_gap_is_refused_until_the_start_says_what_becomes_of_it",
         ),
     ),
     Mutant(
@@ -39,7 +39,7 @@ MUTANTS = (
         "_operated",
         "known.unwritten and all(ack.changes is None for ack in acks)",
         "known.unwritten",
-        "The state of a removed operator is dropped although the start did not allow that.",
+        "The state of a removed operator is left out although the start did not allow that.",
         ("tests/epoch/test_compatibility.py::test_an_operator_that_never_wrote_any_state_may_go_and_come_back",),
     ),
     Mutant(
@@ -84,7 +84,7 @@ MUTANTS = (
         "seal",
         "mine = stored.hash == expected_hash and stored.manifest.incarnation == manifest.incarnation",
         "mine = stored.manifest.epoch == manifest.epoch",
-        "Two drivers seal the same epoch. Each treats it as its own, and the rows of one driver are lost.",
+        "Two drivers seal the same epoch. Each assumes that its own rows are in it, and the rows of one are lost.",
         ("tests/epoch/test_fencing.py::test_a_second_driver_takes_over_and_the_first_is_fenced",),
     ),
     Mutant(
@@ -129,7 +129,7 @@ MUTANTS = (
         "owed",
         " or head.manifest.restored is not None",
         "",
-        "A start after a restore of key groups does not commit the output that the epoch before the restore still owes.",
+        "A start after a restore of key groups does not commit the output that the epoch before it still owes.",
         ("tests/epoch/test_restored_groups.py",),
     ),
     Mutant(
@@ -202,7 +202,7 @@ MUTANTS = (
         "keep_output = successor.keep_output or request.keep_output",
         "keep_output = request.keep_output",
         "A start that finishes a restore with keep_output removes the output that it must keep.",
-        ("tests/epoch/test_forks.py::test_a_restore_that_keeps_output_keeps_it_whoever_finishes_it",),
+        ("tests/epoch/test_forks.py::test_a_restore_that_keeps_output_keeps_it_whichever_start_finishes_it",),
     ),
     Mutant(
         "base-of-an-abandoned-line",
@@ -306,7 +306,7 @@ MUTANTS = (
         "TableSink.commit.commit",
         "            self._check_fits(table)\n",
         "",
-        "The owner changes a column's type while the stream runs, and rows that are written after it are read as nulls.",
+        "The owner changes a column's type while the stream runs, and rows written after it are read as nulls.",
         (f"{TABLE_SINK}::test_a_change_that_comes_between_look_and_commit_is_seen",),
     ),
     Mutant(
@@ -345,7 +345,7 @@ MUTANTS = (
         "one.fence > newest or one.birth not in (None, log_birth)",
         "one.birth not in (None, log_birth)",
         "A root that was restored from an older backup goes on, and its sinks ignore the output of its next epochs.",
-        (f"{AHEAD}::test_an_older_root_is_refused_and_goes_on_behind_the_table_once_it_is_adopted",),
+        (f"{AHEAD}::test_an_older_root_is_refused_and_goes_on_after_the_epoch_of_the_table_once_it_is_adopted",),
     ),
     Mutant(
         "tables-of-another-log-are-taken-for-its-own",
@@ -354,7 +354,7 @@ MUTANTS = (
         "one.fence > newest or one.birth not in (None, log_birth)",
         "one.fence > newest",
         "A job under another root has more epochs than the table that it shares, and takes the table over.",
-        (f"{AHEAD}::test_another_log_is_told_even_if_it_is_further_than_the_table",),
+        (f"{AHEAD}::test_another_log_is_reported_even_if_it_is_further_than_the_table",),
     ),
     Mutant(
         "a-commit-does-not-check-the-birth-id",
@@ -381,7 +381,7 @@ MUTANTS = (
         "adopt_sinks=bool(strange),",
         "adopt_sinks=False,",
         "A start died while it adopted sinks. The next start is refused, although the generation is decided.",
-        (f"{AHEAD}::test_whoever_comes_finishes_the_adoption_of_another_logs_table",),
+        (f"{AHEAD}::test_the_next_start_finishes_the_adoption_of_another_logs_table",),
     ),
     Mutant(
         "a-generation-that-tables-have-left-is-begun",
@@ -408,7 +408,7 @@ MUTANTS = (
         "return outputs if got and table.transaction_version(self._left_out_id(*place)) is None else []",
         "return outputs if got else []",
         "No restore can go back past an epoch whose output was left out.",
-        (f"{ADOPTED}::test_a_restore_behind_what_was_left_out_misses_nothing",),
+        (f"{ADOPTED}::test_a_restore_to_before_what_was_left_out_misses_nothing",),
     ),
     Mutant(
         "restore-within-a-generation-abandons-nothing",
@@ -444,7 +444,7 @@ MUTANTS = (
         "next(beginnings, OptionClass.ASK)",
         "next(beginnings, OptionClass.FREE)",
         "A source option that decides which records come changes unnoticed, and rows are lost or doubled.",
-        (f"{CHANGED}::test_each_option_has_a_class_and_one_that_nobody_knows_has_to_be_allowed",),
+        (f"{CHANGED}::test_each_option_has_a_class_and_an_unknown_one_has_to_be_allowed",),
     ),
     Mutant(
         "one-permission-is-for-all-changes",
@@ -452,7 +452,7 @@ MUTANTS = (
         "check_changes",
         "if one.never or one.source not in allowed]",
         "if one.source not in allowed]",
-        "With a permission, a position of one format, or of another source in the order, is used for a source.",
+        "With a permission, a position of one format or source is also used for another format or source.",
         (
             f"{CHANGED}::test_another_format_may_not_be_allowed",
             f"{CHANGED}::test_sources_in_another_order_may_not_be_allowed",
@@ -483,7 +483,7 @@ MUTANTS = (
         "allow_changed_sources=request.allow_changed_sources,",
         "allow_changed_sources=(),",
         "A restore with changed sources that dies after its closing manifest cannot be finished by any restart.",
-        (f"{CHANGED}::test_a_restore_is_finished_with_what_it_was_allowed_by_whoever_starts_next",),
+        (f"{CHANGED}::test_a_restore_is_finished_with_what_it_was_allowed_by_the_next_start",),
     ),
     Mutant(
         "a-password-is-shown",
@@ -519,6 +519,6 @@ MUTANTS = (
         " or _brought_no_output(log, head, one.fence)",
         "",
         "A root older than its table is compacted. Its epochs take the table's numbers, and output comes twice.",
-        ("tests/epoch/test_sinks_ahead.py::test_a_root_that_was_put_back_is_still_found_behind_a_compaction",),
+        ("tests/epoch/test_sinks_ahead.py::test_a_root_that_was_put_back_is_still_detected_after_a_compaction",),
     ),
 )

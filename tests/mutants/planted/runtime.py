@@ -1,4 +1,4 @@
-"""Bugs in the runtime: which function gets which record, when timers fire, what becomes of windows and late records."""
+"""Bugs in the runtime: which function gets a record, when timers fire, what happens to windows and late records."""
 
 from mutant import Mutant
 
@@ -15,7 +15,7 @@ MUTANTS = (
         "BatchCall.outputs",
         "table if self._declared else _owned(table)",
         "table",
-        "A column that a function filled anew after it gave it comes out as it was filled last.",
+        "A column that a function refills after it returned the column comes out with the last content.",
         ("tests/runtime/test_batch_outputs.py::test_a_batch_is_what_it_was_when_it_was_given",),
     ),
     Mutant(
@@ -24,8 +24,8 @@ MUTANTS = (
         "_returns_tuples",
         'and before[0].opname == "BUILD_TUPLE"',
         "and before[0].opname",
-        "A list that a function returns again and again comes out as it was changed last.",
-        ("tests/runtime/test_fresh_tuples.py::test_rows_of_any_other_function_are_looked_at",),
+        "A list that a function returns several times comes out each time as it was changed last.",
+        ("tests/runtime/test_fresh_tuples.py::test_rows_of_any_other_function_are_checked",),
     ),
     Mutant(
         "sys-exit-ends-the-worker",
@@ -33,7 +33,7 @@ MUTANTS = (
         "RowOperator._keyed_loop",
         "except BaseException as error:",
         "except Exception as error:",
-        "A function that calls sys.exit() ends its worker: no failure names operator, key and record.",
+        "A function that calls sys.exit() ends its worker, and no failure names operator, key and record.",
         ("tests/runtime/test_causes.py::test_whatever_a_row_function_raises_fails_it_by_name",),
     ),
     Mutant(
@@ -42,8 +42,8 @@ MUTANTS = (
         "user_failure",
         "    if isinstance(error, WorkerEndsError):\n        raise error\n",
         "",
-        "A session that stops while a function runs makes the job fail for good with that function's name.",
-        ("tests/runtime/test_causes.py::test_a_worker_that_is_told_to_end_is_no_failure_of_the_function",),
+        "A Spark session that stops while a function runs fails the job for good, in the name of that function.",
+        ("tests/runtime/test_causes.py::test_the_end_of_a_worker_is_no_failure_of_the_function",),
     ),
     Mutant(
         "hostile-str-hides-the-cause",
@@ -51,7 +51,7 @@ MUTANTS = (
         "_tried",
         "except BaseException as error:",
         "except ValueError as error:",
-        "An exception whose str() raises takes the place of the failure that it was to tell of.",
+        "An exception with a str() that raises replaces the failure that it should report.",
         ("tests/runtime/test_causes.py::test_whatever_a_row_function_raises_fails_it_by_name",),
     ),
     Mutant(
@@ -69,7 +69,7 @@ MUTANTS = (
         "cause_line",
         "without(message_of(error), *data)",
         "message_of(error)",
-        "With show_records=False a KeyError still tells the value of the record that it was raised for.",
+        "With show_records=False a KeyError still shows the value of the record for which it was raised.",
         ("tests/runtime/test_causes.py::test_without_records_the_message_of_an_exception_has_none_of_their_values",),
     ),
     Mutant(
@@ -78,7 +78,7 @@ MUTANTS = (
         "plain",
         'return _UNFIT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)',
         "return text",
-        "A lone surrogate in a message breaks the ack that carries the failure, and nobody learns the cause.",
+        "A lone surrogate in a message breaks the ack that carries the failure, and the cause is lost.",
         ("tests/runtime/test_causes.py::test_whatever_a_row_function_raises_fails_it_by_name",),
     ),
     Mutant(
@@ -87,7 +87,7 @@ MUTANTS = (
         "whole",
         "else _guarded(iter(given))",
         "else given",
-        "A function returns map(f, rows), f raises StopIteration at the fourth of eight rows, and the rest is gone.",
+        "A function returns map(f, rows). f raises StopIteration at the fourth of eight rows, and the rest is lost.",
         (STOP + "::test_an_iterable_that_ended_early_raises",),
     ),
     Mutant(
@@ -96,7 +96,7 @@ MUTANTS = (
         "_guarded",
         "if _is_of_other_code(end):",
         "if False:",
-        "What zip(), enumerate() or itertools give of an author's function ends where that raises StopIteration.",
+        "An iterator of zip(), enumerate() or itertools ends where the author's function in it raises StopIteration.",
         (STOP + "::test_an_iterable_that_ended_early_raises",),
     ),
     Mutant(
@@ -114,7 +114,7 @@ MUTANTS = (
         "making",
         "return kind if _is_made_by_python_alone(kind) else never_ending(kind)",
         "return kind",
-        "A dataclass whose __post_init__ raises StopIteration ends its epoch's records, and the epoch is sealed.",
+        "A __post_init__ that raises StopIteration ends the records of an epoch early, and the epoch is sealed.",
         (STOP + "::test_a_record_that_raises_when_it_is_made_fails_the_epoch",),
     ),
     Mutant(
@@ -123,7 +123,7 @@ MUTANTS = (
         "_is_made_by_python_alone",
         "(params.frozen or made.__setattr__ is object.__setattr__)",
         "True",
-        "A dataclass with a __setattr__ of its own is taken for one without code, and ends its epoch's records.",
+        "A dataclass with its own __setattr__ is treated as one without code, and ends its epoch's records early.",
         (STOP + "::test_a_record_that_raises_when_it_is_made_fails_the_epoch",),
     ),
     Mutant(
@@ -132,7 +132,7 @@ MUTANTS = (
         "StoredListState.update",
         "whole(values)",
         "values",
-        "A list state that is updated with map(f, values) keeps what came before f raised StopIteration.",
+        "A list state that is updated with map(f, values) keeps only the values before f raised StopIteration.",
         (STOP + "::test_a_list_state_does_not_take_a_part_of_what_it_is_given",),
     ),
     Mutant(
@@ -141,7 +141,7 @@ MUTANTS = (
         "_coded",
         "never_ending(codec.decode)",
         "codec.decode",
-        "A list in RocksDB ends at the value whose codec raises StopIteration.",
+        "A list in RocksDB ends at the value at which its codec raises StopIteration.",
         (STOP + "::test_a_codec_does_not_shorten_a_list_in_rocksdb",),
     ),
     Mutant(
@@ -150,7 +150,7 @@ MUTANTS = (
         "Operator._fire",
         "timers.first <= limit",
         "timers.first < limit",
-        "A timer at the very watermark fires an epoch late, or never where the input has ended.",
+        "A timer exactly at the watermark fires an epoch late, or never if the input has ended.",
         ("tests/testing/test_harness_timer_edges.py::test_a_timer_may_set_itself_again_and_fires_in_the_same_turn",),
     ),
     Mutant(
@@ -163,25 +163,25 @@ MUTANTS = (
         ("tests/runtime/test_event_time_and_epochs.py::test_the_watermark_follows_the_records",),
     ),
     Mutant(
-        "watermark-as-near-as-flinks",
+        "watermark-with-flinks-margin",
         "state_engine.runtime.row_operator",
         "RowOperator._timed_loop",
         "lag = None if out_of_orderness is None else out_of_orderness + MARGIN",
         "lag = None if out_of_orderness is None else out_of_orderness + 1",
-        "Sessions exactly one gap apart are two behind an ordered source, and one where several operators read it.",
-        (f"{ONE_GAP}::test_a_record_one_gap_behind_joins_within_an_epoch",),
+        "Two sessions exactly one gap apart stay two after an ordered source, and merge if several operators read it.",
+        (f"{ONE_GAP}::test_a_record_one_gap_later_joins_within_an_epoch",),
     ),
     Mutant(
-        "watermark-as-near-behind-an-operator",
+        "watermark-after-an-operator-without-the-margin",
         "state_engine.epoch.watermarks",
         "_of_edge",
         "max(upstream + 1 - MARGIN, NO_WATERMARK)",
         "upstream",
-        "Sessions of the rows of windows depend on where epochs were cut: a row one gap behind comes too late.",
-        (f"{ONE_GAP}::test_a_row_one_above_where_the_operator_in_front_stood_joins",),
+        "Sessions of the rows of windows depend on where epochs were cut: a row one gap after another comes too late.",
+        (f"{ONE_GAP}::test_a_row_one_above_the_upstream_watermark_joins",),
     ),
     Mutant(
-        "watermark-behind-columns-as-near-as-flinks",
+        "watermark-of-columns-with-flinks-margin",
         "state_engine.backends.time",
         "watermark_behind",
         "latest - out_of_orderness - MARGIN",
@@ -195,7 +195,7 @@ MUTANTS = (
         "Operator._fire_due",
         "            time.timestamp = timestamp  # before the entry: states may clean up when the entry is set\n",
         "",
-        "What a timer emits or touches has the event time of whatever came before it.",
+        "The rows that a timer emits and the states that it accesses get the event time of the call before it.",
         ("tests/testing/test_harness_timers.py::test_a_timer_fires_when_its_clock_reaches_it",),
     ),
     Mutant(
@@ -204,7 +204,7 @@ MUTANTS = (
         "WindowAdapter._end",
         "        self._do.contents.clear()\n",
         "",
-        "Elements of windows that are over stay in the state for ever, and a window that comes again has them.",
+        "Elements of windows that ended stay in the state for ever, and a window that is opened again has them.",
         ("tests/runtime/windows/test_time_windows.py::test_tumbling_windows_fire_when_the_watermark_passes_their_end",),
     ),
     Mutant(
@@ -213,7 +213,7 @@ MUTANTS = (
         "WindowAdapter.process_element",
         "end <= late_below",
         "end < late_below",
-        "A record of a window that is just over makes that window fire again, with this record alone.",
+        "A record of a window that has just ended makes that window fire again, with this record alone.",
         ("tests/runtime/windows/test_lateness_and_triggers.py::TestLateness::test_late_records_are_dropped",),
     ),
     Mutant(
@@ -231,7 +231,7 @@ MUTANTS = (
         "WindowAdapter.on_timer",
         "if timestamp >= end:",
         "if timestamp == end:",
-        "Contents of windows whose lateness was longer in the release before stay for ever.",
+        "Contents of windows with a longer lateness in the previous release stay for ever.",
         (f"{CHANGED}::test_nothing_is_left_of_windows_whose_lateness_changed",),
     ),
     Mutant(
@@ -240,7 +240,7 @@ MUTANTS = (
         "WindowAdapter.on_timer",
         "                self._register_end(end)\n",
         "                pass\n",
-        "Contents of windows whose lateness was shorter in the release before stay for ever.",
+        "Contents of windows with a shorter lateness in the previous release stay for ever.",
         (f"{CHANGED}::test_nothing_is_left_of_windows_whose_lateness_changed",),
     ),
     Mutant(
@@ -249,7 +249,7 @@ MUTANTS = (
         "WindowAdapter._end_overdue",
         "self._end_of(window) <= late_below",
         "self._end_of(window) < 0",
-        "After a release with less lateness a late record fails the job on every start, or joins what is over.",
+        "After a release with less lateness a late record fails the job on every start, or joins an ended session.",
         (f"{CHANGED}::test_a_session_that_is_over_by_todays_lateness_is_joined_by_nothing",),
     ),
     Mutant(
@@ -258,7 +258,7 @@ MUTANTS = (
         "CountTumblingWindowAssigner.assign_windows",
         "if records < self._size else (window + 1, 0)",
         "if records != self._size else (window + 1, 0)",
-        "A window that has more records than the next release wants never ends for the key's next records.",
+        "A window with more records than the size in the next release never ends for the key's next records.",
         (f"{COUNTS}::test_a_window_that_has_more_records_than_are_wanted_now_is_full_with_the_next_one",),
     ),
     Mutant(
@@ -267,7 +267,7 @@ MUTANTS = (
         "CountSlidingWindowAssigner.assign_windows",
         "[*others, 0]",
         "[0]",
-        "When a window begins, those that are open get no more records.",
+        "When a window begins, the windows that are open get no more records.",
         (f"{COUNTS}::test_sliding_windows_go_on_with_another_size",),
     ),
     Mutant(
@@ -276,7 +276,7 @@ MUTANTS = (
         "CountSlidingWindowAssigner.from_number",
         "(number - self._size) // self._slide + 1",
         "(number - self._size) // self._slide + 2",
-        "Records that an earlier release has put into sliding windows are in no window, for ever.",
+        "Records that an earlier release has put into sliding windows are lost: no window ever has them.",
         (f"{COUNTS}::test_what_earlier_releases_kept_is_gone_on_with",),
     ),
     Mutant(
@@ -313,7 +313,7 @@ MUTANTS = (
         "            yield from self.rest()\n",
         "            self._waiting.clear()\n",
         "Records that wait to be put in order are dropped when there are too many of them.",
-        ("tests/runtime/test_by_key.py::test_so_many_bytes_wait_and_no_more",),
+        ("tests/runtime/test_by_key.py::test_no_more_bytes_wait_than_the_limit",),
     ),
     Mutant(
         "records-of-a-key-change-places",
@@ -322,7 +322,7 @@ MUTANTS = (
         "order_of(keys.codes) if pays else None",
         "order_of(keys.codes)[::-1] if pays else None",
         "Records of one key reach the function in reverse order.",
-        ("tests/runtime/test_by_key.py::test_records_of_a_key_stand_side_by_side_in_their_order",),
+        ("tests/runtime/test_by_key.py::test_records_of_a_key_are_side_by_side_in_their_order",),
     ),
     Mutant(
         "chain-drops-the-last-rows",
@@ -330,7 +330,7 @@ MUTANTS = (
         "ChainAdapter.finish",
         "rows = [*_passed(rows, link.process_element, None), *(copied(row) for row in whole(link.finish() or ()))]",
         "rows = list(link.finish() or ())",
-        "What a function gives at the end of the input does not reach the functions that are chained to it.",
+        "Rows that a function returns at the end of the input do not reach the functions that are chained to it.",
         ("tests/runtime/test_chain.py::test_the_life_of_all_functions",),
     ),
     Mutant(
@@ -349,15 +349,15 @@ MUTANTS = (
         "needed = new.times + horizon > timers.current_watermark()",
         "needed = new.times + horizon > timers.current_watermark() + 1",
         "A record is dropped one millisecond before its last partner can come.",
-        (f"{JOINS}::test_a_record_waits_for_a_partner_of_the_millisecond_behind_the_watermark",),
+        (f"{JOINS}::test_a_record_waits_for_a_partner_of_the_millisecond_after_the_watermark",),
     ),
     Mutant(
-        "an-open-that-failed-knows-all",
+        "a-failed-open-has-declared-all-states",
         "state_engine.runtime.discovery",
         "discover_states",
         "life, all_known = LifeCycle(function, keys, lambda error, _: error), False",
         "life, all_known = LifeCycle(function, keys, lambda error, _: error), True",
-        "States that a worker will ask for are called lost, and a strict start is refused for nothing.",
+        "States that a worker will access are reported as lost, and a strict start is refused without reason.",
         ("tests/runtime/test_discovery.py::test_an_open_that_needs_a_worker_does_no_harm",),
     ),
 )

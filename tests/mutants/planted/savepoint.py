@@ -1,4 +1,4 @@
-"""Bugs in savepoints and restores: what a pin keeps, what a copy holds, which key groups and keys move."""
+"""Bugs in savepoints and restores: what a pin keeps, what a copy contains, which key groups and keys move."""
 
 from mutant import Mutant
 
@@ -13,13 +13,13 @@ MUTANTS = (
         ("tests/savepoint/test_native.py::test_what_became_of_the_files_is_seen_when_it_is_loaded",),
     ),
     Mutant(
-        "pin-that-nobody-verifies",
+        "pin-that-is-not-verified",
         "state_engine.savepoint.native",
         "write_pin",
         "        verify_handles(storage, pin)\n",
         "",
         "A savepoint is listed although a file that a restore needs is gone.",
-        ("tests/savepoint/test_native.py::test_a_pin_that_cannot_be_verified_is_not_left_behind",),
+        ("tests/savepoint/test_native.py::test_a_pin_that_cannot_be_verified_is_removed",),
     ),
     Mutant(
         "pin-trusts-the-newest-base",
@@ -36,11 +36,11 @@ MUTANTS = (
         "_is_there",
         "all(stored_sizes.get(file.path) == file.length for file in files)",
         "all(file.path in stored_sizes for file in files) or not files",
-        "A restore goes on with a copy of a state file that a full disk cut off.",
+        "A restore continues with a copy of a state file that a full disk cut off.",
         ("tests/savepoint/test_repeated_restores.py::test_a_copy_that_was_cut_off_since_is_no_copy",),
     ),
     Mutant(
-        "last-key-group-stays-behind",
+        "last-key-group-is-left-out",
         "state_engine.savepoint.group_rows",
         "within",
         "numbers <= groups.last",
@@ -54,7 +54,7 @@ MUTANTS = (
         "removals",
         'Op.CLEAR if schema.shape == "list" else Op.DELETE',
         'Op.CLEAR if schema.shape == "map" else Op.DELETE',
-        "A restore of single keys adds list elements to those that are there.",
+        "A restore of single keys adds list elements to the existing ones.",
         ("tests/savepoint/test_key_groups.py::test_random_keys_equal_the_source_and_their_neighbours_stay",),
     ),
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = (
         "_within",
         "if not len(slots) or slots.max() < max_parallelism:",
         "if not len(slots) or slots.max() <= max_parallelism:",
-        "Operator state of the first subtask beyond the new number of key groups belongs to nobody.",
+        "Operator state of the first subtask beyond the new number of key groups belongs to no subtask.",
         ("tests/savepoint/test_regrouped.py",),
     ),
     Mutant(
@@ -101,8 +101,8 @@ MUTANTS = (
         "dispose_savepoint",
         "    users += _forks_on(root, job, savepoint_id)\n",
         "",
-        "A native savepoint is removed on whose files a forked job still stands.",
-        ("tests/savepoint/test_validate_and_dispose.py::test_a_native_one_that_a_fork_stands_on_is_not_disposed_of",),
+        "A native savepoint is removed although a forked job still needs its files.",
+        ("tests/savepoint/test_validate_and_dispose.py::test_a_native_one_that_a_fork_depends_on_is_not_disposed_of",),
     ),
     Mutant(
         "files-of-a-history-are-not-compared",
@@ -110,18 +110,18 @@ MUTANTS = (
         "check_whole",
         "if len(data) != file.length or checksum_of(data) != file.checksum:",
         "if len(data) != file.length:",
-        "A restore goes on over a state file with a flipped bit, after the sinks went back.",
+        "A restore reads a state file with a flipped bit, after the sinks went back.",
         (
             "tests/savepoint/test_restore_of_a_stopped_job.py::test_state_that_needs_no_copy_is_read_before_anything_is_written",
         ),
     ),
     Mutant(
-        "a-state-that-nobody-reads-is-restored",
+        "a-state-that-is-not-read-is-restored",
         "state_engine.savepoint.restore",
         "JobRestore._states",
         'fate="unread" if (uid, schema.kind, schema.name) in not_read else fate,',
         "fate=fate,",
-        "A dry run says of a state that was renamed that it is restored, and its values are never seen again.",
+        "A dry run reports a renamed state as restored, and its values are never seen again.",
         (
             "tests/savepoint/test_restore_of_a_stopped_job.py::test_what_the_code_does_not_read_is_no_state_that_is_restored",
         ),
@@ -132,7 +132,7 @@ MUTANTS = (
         "_kept_epoch",
         "if stored.manifest.epoch > floor or stored.hash in _kept_manifests(root, job, log):",
         "if stored:",
-        "A restore goes back to what a late driver left at a number that retention had freed, and the job is lost.",
+        "A restore goes back to a late driver's manifest at a number that retention had freed, and the job is lost.",
         (
             "tests/savepoint/test_freed_numbers.py::test_what_a_late_driver_left_at_a_freed_number_is_not_restored_and_not_read",
         ),

@@ -21,7 +21,7 @@ MUTANTS = (
         "_lengths_to_offsets",
         "return pa.array(offsets, pa.int32(), mask=mask)",
         "return pa.array(offsets, pa.int32())",
-        "A null list or map becomes an empty one.",
+        "A null list or map becomes empty.",
         ("tests/serialization/test_evolution.py::test_widened",),
     ),
     Mutant(
@@ -57,7 +57,7 @@ MUTANTS = (
         "_by_name",
         "    if moved:\n",
         "    if not names:\n",
-        "A row that has a column's name at another position is taken by position: a value lands in the wrong column.",
+        "A row that has a column's name at another position is read by position: a value gets into the wrong column.",
         ("tests/serialization/test_named_rows.py::test_a_name_of_the_columns_at_another_position_is_refused",),
     ),
     Mutant(
@@ -75,7 +75,7 @@ MUTANTS = (
         "outside",
         'for tick in (extremes["min"], extremes["max"]):',
         'for tick in (extremes["max"],):',
-        "A date in front of the year 1 reaches a function as a number of days.",
+        "A date before the year 1 reaches a function as a number of days.",
         ("tests/serialization/test_years.py::test_the_next_ones_are_refused",),
     ),
     Mutant(
@@ -84,7 +84,7 @@ MUTANTS = (
         "plain_atom",
         "if parent is None or kind is bool or (",
         "if parent is None or (",
-        "True is stored as 1 in an integer column in place of being refused.",
+        "True is stored as 1 in an integer column instead of being refused.",
         ("tests/serialization/test_strictness.py::test_refused",),
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS = (
         "copied",
         "tuple([copied(part, other) for part in value])",
         "tuple(value)",
-        "A list that was yielded in a tuple comes out as the function changed it later.",
+        "A list that was yielded in a tuple comes out with later changes of the function.",
         ("tests/runtime/test_changed_after_yield.py::test_an_object_that_is_kept_and_changed",),
     ),
     Mutant(
@@ -120,7 +120,7 @@ MUTANTS = (
         "RowCopies.into",
         "row if type(row) is tuple and row and type(row[0]) is not OutputTag else",
         "row if type(row) is tuple else",
-        "A list that went to a side output comes out as the function changed it later.",
+        "A list that went to a side output comes out with later changes of the function.",
         ("tests/serialization/test_copies.py::test_beside_side_outputs_a_pair_with_a_tag_is_copied_and_a_row_is_not",),
     ),
     Mutant(
@@ -142,7 +142,7 @@ MUTANTS = (
         ("tests/serialization/test_evolution.py::test_a_field_is_added_as_null_or_with_its_default",),
     ),
     Mutant(
-        "alias-takes-a-field-that-is-there",
+        "alias-takes-a-field-that-still-exists",
         "state_engine.serialization.evolution",
         "_Planner._places",
         "candidates if place not in taken",
@@ -156,7 +156,7 @@ MUTANTS = (
         "widens",
         "scale >= s and precision - scale >= p - s",
         "precision - scale >= p - s",
-        "A start with fewer decimal places is taken for a widening.",
+        "A start with fewer decimal places is treated as a widening.",
         ("tests/serialization/test_evolution.py::test_refused",),
     ),
     Mutant(
@@ -174,7 +174,7 @@ MUTANTS = (
         "_parts_conformer",
         "finished is not None and fit(map(type, values))",
         "finished is not None",
-        "A number of NumPy in a list is NumPy's until the epoch ends: sums depend on where epochs are cut.",
+        "A NumPy number in a list stays one until the epoch ends: sums depend on where epochs are cut.",
         (f"{_PUT}[list in a value-heap]",),
     ),
     Mutant(
@@ -183,7 +183,7 @@ MUTANTS = (
         "_unless_finished",
         "type(row) is kind and {width}{same} else",
         "type(row) is kind else",
-        "A number of NumPy in a row is NumPy's until the epoch ends: sums depend on where epochs are cut.",
+        "A NumPy number in a row stays one until the epoch ends: sums depend on where epochs are cut.",
         (f"{_PUT}[row with names in a value-heap]",),
     ),
     Mutant(
@@ -210,7 +210,7 @@ MUTANTS = (
         "one_float",
         "return NAN if isinstance(value, float) and value != value else value",
         "return value",
-        "A map on the heap has an entry for each NaN, which no read finds, and a restore keeps one of them.",
+        "A map on the heap has one entry per NaN. No read finds them, and a restore keeps only one of them.",
         (f"{HEAP}::test_nan_is_one_user_key",),
     ),
     Mutant(
@@ -219,7 +219,7 @@ MUTANTS = (
         "_row_rule",
         "return key if all(map(is_, fields, values)) else make(*fields)",
         "return key",
-        "A map on the heap has an entry for each row with NaN, which no read finds.",
+        "A map on the heap has one entry per row with NaN, and no read finds them.",
         (f"{HEAP}::test_nan_is_one_user_key",),
     ),
     Mutant(
@@ -228,7 +228,7 @@ MUTANTS = (
         "key_reader",
         "return lambda array: list(map(rule, read(array)))",
         "return read",
-        "After a restore an entry of NaN is shown and not found.",
+        "After a restore an entry of NaN is listed, but not found.",
         (f"{HEAP}::test_nan_is_one_user_key",),
     ),
     Mutant(
@@ -237,7 +237,7 @@ MUTANTS = (
         "_map_conformer",
         "_parts_conformer(key_conformer(key), finished_key_type(key))",
         "_parts_conformer(conformer(key), finished_type(key))",
-        "A function finds NaN in a map that it stored until the state is restored, and not any more then.",
+        "A function finds NaN in a map that it stored, but not after the state is restored.",
         (f"{HEAP}::test_nan_is_one_key_of_a_map_that_is_a_value",),
     ),
     Mutant(
@@ -246,7 +246,7 @@ MUTANTS = (
         "reader",
         "return _map_reader(key_reader(key), reader(value))",
         "return _map_reader(reader(key), reader(value))",
-        "A function that asks the map of a record for NaN finds nothing.",
+        "A function that looks up NaN in a map of a record finds nothing.",
         ("tests/serialization/test_equality.py::test_what_is_read_is_found_in_a_dict",),
     ),
     Mutant(
@@ -255,7 +255,7 @@ MUTANTS = (
         "_decimal_rule",
         "if not key.is_finite():",
         "if key.is_snan():",
-        "A read by Decimal('NaN') finds nothing, where the put that was meant is refused only when the epoch ends.",
+        "A read by Decimal('NaN') finds nothing, and a put under it is refused only when the epoch ends.",
         (f"{HEAP}::test_a_decimal_that_is_no_number_is_refused_by_name_as_a_user_key",),
     ),
     Mutant(
@@ -264,7 +264,7 @@ MUTANTS = (
         "_default",
         "return NO_DEFAULT if isinstance(default, type(dataclasses.MISSING)) else default",
         "return default",
-        "A job does not start whose state type is a dataclass of the program's own script.",
+        "A job does not start if its state type is a dataclass of the program's own script.",
         ("tests/runtime/test_classes_of_the_script.py",),
     ),
     Mutant(
@@ -273,7 +273,7 @@ MUTANTS = (
         "_hints_of",
         "setattr(kind, _HINTS_OF_CLASS, hints)",
         "pass",
-        "A job fails in its workers whose state type is a dataclass of the script with hints as text.",
+        "A job fails in its workers if its state type is a dataclass of the script with hints as text.",
         ("tests/runtime/test_classes_of_the_script.py::test_a_dataclass_is_a_type_of_state_in_a_worker",),
     ),
 )

@@ -13,7 +13,7 @@ MUTANTS = (
         "_jvm.java.lang.Thread.sleep(_LONGEST_STOP_MS)",
         "version",
         "A clean stop leaves the failure of a query in Spark's log.",
-        ("tests/spark/test_stop.py::test_a_batch_behind_a_stop_is_no_error_of_sparks",),
+        ("tests/spark/test_stop.py::test_a_batch_after_a_stop_is_no_error_of_sparks",),
     ),
     Mutant(
         "syntax-error-without-a-reason",
@@ -21,7 +21,7 @@ MUTANTS = (
         "_reason",
         "if line.strip()), type(error).__name__)",
         "), type(error).__name__)",
-        "A syntax error in select() or where() is refused, and nobody learns why.",
+        "A syntax error in select() or where() is refused without the reason.",
         ("tests/spark/test_refused_streams.py::test_an_expression_that_spark_refuses_is_named_with_the_reason",),
     ),
     Mutant(
@@ -48,7 +48,7 @@ MUTANTS = (
         "StepsBetween.apply",
         "stream if self._marks is None else stream.union(_emptied(self._marks, stream))",
         "stream",
-        "Behind a Python function between operators no barrier comes through, and no epoch is sealed.",
+        "After a Python function between operators no barrier arrives, and no epoch is sealed.",
         ("tests/spark/test_steps_between.py::test_python_is_called_with_records_alone",),
     ),
     Mutant(
@@ -57,8 +57,8 @@ MUTANTS = (
         "MapRunner._run",
         "if self._alone:",
         "if False:",
-        "A map behind a Python function fails, no barrier tells of it, and the epoch is sealed without its records.",
-        ("tests/spark/test_steps_between.py::test_a_map_behind_a_python_function_fails_by_name",),
+        "A map after a Python function fails. No barrier reports it, and the epoch is sealed without its records.",
+        ("tests/spark/test_steps_between.py::test_a_map_after_a_python_function_fails_by_name",),
     ),
     Mutant(
         "idle-epochs-in-a-new-session",
@@ -75,7 +75,7 @@ MUTANTS = (
         "IdleInput.__init__",
         "clone.sessionState().catalog()",
         "clone.sessionState()",
-        "A view that the author drops behind the start is missing between batches.",
+        "A view that the author drops after the start is missing between batches.",
         ("tests/spark/test_sessions_of_epochs.py::test_functions_views_and_settings_are_those_of_the_batches",),
     ),
     Mutant(
@@ -85,7 +85,7 @@ MUTANTS = (
         "except BaseException as error:",
         "except (StateValueError, OperatorFailure) as error:",
         "A MemoryError in an operator becomes a Java stack trace that names no operator.",
-        (f"{CHAIN}::test_an_exception_without_a_name_of_ours_is_told_by_the_operators_ack",),
+        (f"{CHAIN}::test_an_exception_without_a_name_of_ours_is_in_the_operators_ack",),
     ),
     Mutant(
         "first-traceback-counts",
@@ -93,7 +93,7 @@ MUTANTS = (
         "_last_line",
         "header = max((",
         "header = min((",
-        "Of an exception that was raised while another was handled, the message names the other one.",
+        "If an exception was raised while another one was handled, the message names the other one.",
         ("tests/spark/test_failures_as_spark_tells_them.py::test_of_several_tracebacks_the_last_one_counts",),
     ),
     Mutant(
@@ -102,7 +102,7 @@ MUTANTS = (
         "loaded",
         "{what} cannot be loaded",
         "A function cannot be loaded",
-        "A module that the workers lack fails the job without the name of the operator that wants it.",
+        "A module that the workers lack fails the job without the name of the operator that needs it.",
         ("tests/spark/test_failures_as_spark_tells_them.py::test_an_operator_that_a_worker_cannot_load_is_named",),
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS = (
         "SinkCommits._give",
         "(Exception, SystemExit, KeyboardInterrupt, GeneratorExit)",
         "Exception",
-        "A sink function that calls sys.exit() ends the thread of the batch, and the job without a word of why.",
+        "A sink function that calls sys.exit() ends the thread of the batch, and the job without a reason.",
         ("tests/sinks/test_sinks_that_raise.py::test_what_a_sink_raises_is_named",),
     ),
     Mutant(
@@ -129,7 +129,7 @@ MUTANTS = (
         "JobClient._end_checkpoints",
         "        self._let_go()\n",
         "",
-        "A job that has ended cannot be started again before the process that ran it ends.",
+        "A job that has ended cannot be started again until the process that ran it ends.",
         (f"{ENDS}::test_a_job_is_held_from_before_its_log_is_read_until_it_has_ended",),
     ),
     Mutant(
@@ -138,18 +138,18 @@ MUTANTS = (
         "FenceWatch.look",
         "place[1] + 1",
         "place[1]",
-        "A driver that waits for input lives on for ever behind a restore of its job.",
+        "A driver that waits for input keeps running for ever after a restore of its job.",
         ("tests/spark/test_fence_watch.py::test_a_start_or_a_restore_of_another_driver_ends_an_idle_one_by_name",),
     ),
     Mutant(
-        "storage-is-asked-at-each-heartbeat",
+        "storage-is-read-at-each-heartbeat",
         "state_engine.spark.driver.fence_watch",
         "FenceWatch.look",
         "        self._since = now\n        try:",
         "        try:",
-        "An idle job asks its bucket five times a second.",
+        "An idle job reads from its bucket five times a second.",
         (
-            "tests/spark/test_fence_watch.py::test_one_name_is_asked_for_once_in_an_interval_and_never_by_a_driver_that_seals",
+            "tests/spark/test_fence_watch.py::test_one_name_is_read_once_in_an_interval_and_never_by_a_driver_that_seals",
         ),
     ),
     Mutant(
@@ -158,8 +158,8 @@ MUTANTS = (
         "_why_lost",
         "handle is None or handle.sc().isStopped()",
         "handle is None",
-        "A job whose Spark context has ended by itself waits for ever.",
-        ("tests/spark/test_running_query.py::test_a_stop_behind_the_end_of_the_session_is_no_end_of_the_job",),
+        "After its Spark context has ended by itself, a job waits for ever.",
+        ("tests/spark/test_running_query.py::test_a_stop_after_the_end_of_the_session_is_no_end_of_the_job",),
     ),
     Mutant(
         "lost-engines-without-a-name",
@@ -167,7 +167,7 @@ MUTANTS = (
         "JobClient._note_failure",
         "self._query.named(error)",
         "error",
-        "A job whose session was stopped in the middle of an epoch says that Spark gave up on it.",
+        "After its session was stopped during an epoch, a job reports that Spark gave up on it.",
         ("tests/spark/test_running_query.py::test_what_a_batch_fails_with_is_named_where_the_engine_is_why",),
     ),
     Mutant(
@@ -177,7 +177,7 @@ MUTANTS = (
         "range(self._file_offsets[index] + 1, offset + 1)",
         "range(max(self._file_offsets[index], 0), offset + 1)",
         "Each manifest names the files of the epoch before as new ones.",
-        ("tests/spark/test_offsets.py::test_behind_a_seed_the_files_of_log_offset_0_are_known",),
+        ("tests/spark/test_offsets.py::test_after_a_seed_the_files_of_log_offset_0_are_known",),
     ),
     Mutant(
         "batch-of-several-log-entries",
@@ -185,7 +185,7 @@ MUTANTS = (
         "OffsetLog._position",
         "range(self._file_offsets[index] + 1, offset + 1)",
         "range(offset, offset + 1)",
-        "Of a batch that spans several entries of Spark's log only the files of the last one are named.",
+        "If a batch spans several entries of Spark's log, only the files of the last entry are named.",
         ("tests/spark/test_offsets.py::test_a_source_that_ran_dry_brings_nothing",),
     ),
     Mutant(
@@ -212,7 +212,7 @@ MUTANTS = (
         "Chain.end",
         "            for link in self._links:\n                link.poison(failure)",
         "            pass",
-        "The acks of a chain in which one operator failed do not say so.",
+        "The acks of a chain in which one operator failed do not report the failure.",
         (
             "tests/spark/test_subtask_of_a_chain.py::test_a_failure_in_the_middle_poisons_the_others_and_the_next_attempt_starts_right",
         ),
@@ -223,8 +223,8 @@ MUTANTS = (
         "Chain._step",
         "self._hand_on(n + 1, self._links[n].run(step))",
         "self._hand_on(len(self._links), self._links[n].run(step))",
-        "Rows that an operator gives at a timer, or at the end, skip the operators that are chained to it.",
-        (f"{CHAIN}::test_what_a_link_gives_without_a_record_goes_through_all_links_behind_it",),
+        "Rows that an operator emits at a timer, or at the end, skip the operators that are chained to it.",
+        (f"{CHAIN}::test_what_a_link_gives_without_a_record_goes_through_all_links_after_it",),
     ),
     Mutant(
         "barrier-of-the-first-reader-only",
@@ -241,7 +241,7 @@ MUTANTS = (
         "SinkCommits._holds",
         "table.birth not in (None, birth_number(birth))",
         "table.birth == -1",
-        "A table refused an epoch since another log writes it; the sink moves, and the epoch is in neither table.",
+        "A table refused an epoch because another log writes it. The sink moves, and neither table has the epoch.",
         ("tests/sinks/test_adopted_sinks.py::test_what_a_table_refused_is_not_forgotten_when_the_sink_moves",),
     ),
     Mutant(
@@ -250,7 +250,7 @@ MUTANTS = (
         "follow_files",
         "(*recorded.former, recorded.path, *now.former)",
         "recorded.former",
-        "Spark takes all files of a folder that moved for new ones, and every record counts twice.",
+        "Spark treats all files of a moved folder as new, and every record counts twice.",
         ("tests/spark/test_moved_sources.py::test_files_are_followed_from_all_places_where_the_source_was",),
     ),
     Mutant(
@@ -259,7 +259,7 @@ MUTANTS = (
         "_check_times",
         "not in (None, file.timestamp)]",
         "is None]",
-        "A folder that was copied with new times is read again once its files are old.",
+        "A folder that was copied with new modification times is read again once its files are old.",
         ("tests/spark/test_moved_sources.py::test_a_file_with_another_time_where_the_folder_moved_is_refused",),
     ),
 )

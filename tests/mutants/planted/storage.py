@@ -9,7 +9,7 @@ MANIFEST_LOG = "tests/storage/test_manifest_log.py"
 FLIPS = "tests/storage/test_delta_flipped_bits.py"
 MUTANTS = (
     Mutant(
-        "entries-of-logs-that-nobody-compares",
+        "entries-of-logs-are-not-compared",
         "state_engine.storage.delta_digests",
         "_Log._check_entry",
         "if _digest(whole) != expected:",
@@ -18,12 +18,12 @@ MUTANTS = (
         (f"{FLIPS}::test_an_entry_of_ours_that_says_something_else_is_refused",),
     ),
     Mutant(
-        "checkpoints-of-logs-that-nobody-compares",
+        "checkpoints-of-logs-are-not-compared",
         "state_engine.storage.delta_digests",
         "_Log.check_checkpoint",
         "!= digest:",
         "== '':",
-        "A flipped bit in a checkpoint of a table's log makes another transaction or file of it.",
+        "A flipped bit in a checkpoint of a table's log changes a transaction or a file in it.",
         (f"{FLIPS}::test_a_checkpoint_of_ours_that_was_changed_is_refused",),
     ),
     Mutant(
@@ -41,7 +41,7 @@ MUTANTS = (
         "LogCheck.load",
         "range(first, table.version() + 1)",
         "range(first, table.version() + (self._entries < 0))",
-        "A writer that goes on for days compares a log at its start alone.",
+        "A writer that runs for days compares a log only at its start.",
         (f"{FLIPS}::test_a_writer_compares_what_is_new_since_it_has_opened_the_table",),
     ),
     Mutant(
@@ -68,7 +68,7 @@ MUTANTS = (
         "written",
         "        os.fsync(descriptor)\n",
         "",
-        "After a power cut a change file has its name and no bytes.",
+        "After a power cut a change file has its name but no bytes.",
         (f"{LOCAL}::test_put_if_absent_syncs_the_file_before_the_name_and_the_folder_after",),
     ),
     Mutant(
@@ -86,17 +86,17 @@ MUTANTS = (
         "make_folder",
         "_inode(folder) is None or (len(folder) >= len(root) and (folder, _inode(folder)) not in _durable)",
         "_inode(folder) is None",
-        "A process dies after it made a folder; what others put there is gone after a power cut.",
+        "A process dies after it made a folder. Files that others put there are gone after a power cut.",
         (f"{LOCAL}::test_folders_of_a_maker_who_may_have_died_are_made_durable_once",),
     ),
     Mutant(
-        "said-to-be-there-before-it-is-durable",
+        "exists-before-it-is-durable",
         "state_engine.storage.local",
         "LocalStorage.put_if_absent",
         "                finally:  # also if the name is taken: its writer may have died before it was durable\n",
         "                finally:\n                    pass\n                if True:\n",
-        "A manifest whose fsync failed counts as sealed when it is put again, and is gone after a power cut.",
-        (f"{LOCAL}::test_an_object_is_said_to_be_there_when_its_name_is_durable",),
+        "After a failed fsync a manifest counts as sealed when it is put again, and is gone after a power cut.",
+        (f"{LOCAL}::test_an_object_is_reported_to_exist_when_its_name_is_durable",),
     ),
     Mutant(
         "temporary-file-of-a-living-writer-is-abandoned",
@@ -104,7 +104,7 @@ MUTANTS = (
         "written",
         "        if is_temporary:\n            with suppress(OSError):  # not every file system has locks\n",
         "        if False:\n            with suppress(OSError):  # not every file system has locks\n",
-        "Retention removes the file of a writer that was stopped for an hour, whose put then fails.",
+        "Retention removes the file of a writer that was paused for an hour, and its put then fails.",
         (f"{LOCAL}::test_the_temporary_file_of_a_living_writer_is_not_abandoned",),
     ),
     Mutant(
@@ -113,7 +113,7 @@ MUTANTS = (
         "put_once",
         "            storage.put_if_absent(path, data)  # it took effect, but may not be durable: make sure\n",
         "            pass\n",
-        "A base whose fsync failed is named by a checkpoint, and is gone after a power cut.",
+        "A checkpoint names a base that was not synced because fsync failed, and the base is gone after a power cut.",
         ("tests/storage/test_durable.py::test_what_is_there_after_an_error_is_put_again_since_it_may_not_be_durable",),
     ),
     Mutant(
@@ -140,7 +140,7 @@ MUTANTS = (
         "DeltaVersion.make_durable",
         "_make_durable(self._path)",
         "_make_durable(self._path, self._table, self.version)",
-        "A commit of a driver that died counts, and is gone after a power cut.",
+        "A commit of a driver that died counts as done, and is gone after a power cut.",
         (f"{DURABLE}::test_what_a_power_cut_may_not_take_is_synced_when_a_commit_is_found_done",),
     ),
     Mutant(
@@ -176,7 +176,7 @@ MUTANTS = (
         "write_all",
         "        view = view[written:]",
         "        view = view[_PIECE:]",
-        "When the operating system takes only a part of a write, the rest of it is missing from the file.",
+        "When the operating system writes only a part of the data, the rest is missing from the file.",
         (f"{LOCAL}::test_a_long_write_in_pieces_is_whole",),
     ),
     Mutant(
@@ -194,7 +194,7 @@ MUTANTS = (
         "DeltaVersion.write",
         "max_commit_retries=0",
         "max_commit_retries=15",
-        "delta-rs commits over another writer's commit without asking again whether the epoch is there already.",
+        "delta-rs commits after another writer's commit without a new check whether the table has the epoch already.",
         ("tests/storage/test_overtaken_commits.py",),
     ),
     Mutant(
@@ -212,7 +212,7 @@ MUTANTS = (
         "ManifestLog._load",
         "(manifest.job, manifest.generation, manifest.epoch) != (self._job, generation, epoch)",
         "(manifest.job, manifest.epoch) != (self._job, epoch)",
-        "A manifest that was copied from another generation is taken for that of this one.",
+        "A manifest that was copied from another generation is treated as one of this generation.",
         ("tests/storage/test_manifest_log.py::test_a_copied_manifest_is_not_taken_for_that_of_another_line",),
     ),
     Mutant(
@@ -221,7 +221,7 @@ MUTANTS = (
         "ManifestLog._follow",
         "if stored.hash != expected:",
         "if not stored.hash:",
-        "Changes of an exchanged manifest are folded into the state.",
+        "Changes of a replaced manifest are folded into the state.",
         ("tests/storage/test_manifest_log.py::test_a_manifest_that_was_exchanged_breaks_the_chain",),
     ),
     Mutant(
@@ -231,7 +231,7 @@ MUTANTS = (
         "place.epoch <= base.epoch",
         "place.epoch < base.epoch",
         "The epoch of the base is applied a second time, and its list elements are doubled.",
-        ("tests/storage/test_manifest_log.py::test_a_chain_ends_behind_the_base",),
+        ("tests/storage/test_manifest_log.py::test_a_chain_ends_after_the_base",),
     ),
     Mutant(
         "newest-below-the-floor",
@@ -239,7 +239,7 @@ MUTANTS = (
         "ManifestLog.newest",
         "if epochs[-1] <= floor:",
         "if epochs[-1] < floor:",
-        "A job whose state was deleted goes on behind the manifest of its last savepoint.",
+        "After its state was deleted, a job continues after the manifest of its last savepoint.",
         ("tests/epoch/test_floors.py::test_a_manifest_at_the_floor_or_below_it_is_not_the_newest",),
     ),
     Mutant(
@@ -248,7 +248,7 @@ MUTANTS = (
         "ManifestLog.read",
         "if expected and path in self._cache and self._cache[path].hash != expected:",
         "if expected and path in self._cache and not self._cache[path].hash:",
-        "A worker goes on with manifests of a root that was put back from a backup.",
+        "A worker continues with cached manifests although the root was put back from a backup.",
         ("tests/storage/test_manifest_log.py::test_what_was_read_before_is_read_anew_where_another_hash_is_expected",),
     ),
     Mutant(
@@ -257,7 +257,7 @@ MUTANTS = (
         "read_base",
         "if stored.hash != reference.checksum:",
         "if not stored.hash:",
-        "A base that another attempt wrote under this name is read as the one that was meant.",
+        "A base that another attempt wrote under the same name is read instead of the intended one.",
         ("tests/storage/test_state_reader.py::test_another_base_under_the_name_of_the_one_that_was_meant_is_damage",),
     ),
     Mutant(
@@ -275,7 +275,7 @@ MUTANTS = (
         "ManifestLog.newest",
         "            if epochs[-1] <= floor:\n                continue\n",
         "            if epochs[-1] <= floor:\n                return None\n",
-        "A start that stood still while retention freed all that it had listed takes the job for an empty one.",
+        "A start paused while retention freed all that it had listed. It then treats the job as an empty one.",
         (f"{MANIFEST_LOG}::test_the_newest_epoch_is_found_although_all_that_was_listed_is_freed",),
     ),
     Mutant(
@@ -284,7 +284,7 @@ MUTANTS = (
         "read_base",
         "if (base.generation, base.epoch) != (reference.generation, reference.epoch):",
         "if not base.manifest:",
-        "A base is folded together with an epoch that it holds already, and lists have their elements twice.",
+        "A base is folded together with an epoch that it already contains, and lists have their elements twice.",
         ("tests/checkpoint/test_table.py::test_a_base_is_not_taken_for_that_of_another_epoch",),
     ),
     Mutant(
@@ -302,7 +302,7 @@ MUTANTS = (
         "_refused",
         "if (match := _SCHEME.match(text)) is not None:",
         "if (match := None) is not None:",
-        "A job whose root is s3:/bucket keeps its state in a folder of the working directory.",
+        "With the root s3:/bucket a job keeps its state in a folder of the working directory.",
         ("tests/storage/test_addresses.py::test_an_address_that_would_be_another_place_is_refused_everywhere",),
     ),
     Mutant(
@@ -311,7 +311,7 @@ MUTANTS = (
         "local_path",
         "if (match := _UNREADABLE.search(path)) is not None:",
         "if (match := _CONTROL.search(path)) is not None:",
-        "A table in a folder with %41 in its name is written there and looked for elsewhere.",
+        "A table in a folder with %41 in its name is written there, but read from another folder.",
         ("tests/storage/test_addresses.py::test_an_address_that_would_be_another_place_is_refused_everywhere",),
     ),
 )

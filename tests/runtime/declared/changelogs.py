@@ -1,4 +1,4 @@
-"""Readers of changelogs, and what they must know at the end of each epoch."""
+"""Readers of changelogs, and the rows that they must have at the end of each epoch."""
 
 from collections import defaultdict
 
@@ -10,13 +10,13 @@ from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harne
 
 
 def aggregating(key, aggregates, columns, *, retract, ttl=None, **options):
-    """Returns a harness whose rows are a changelog."""
+    """Returns a harness of an aggregation that emits a changelog."""
     function = ChangelogAggregation([key], aggregates, columns_type(columns, "the input"), ttl, retract=retract)
     return Harness(function, key, columns, function.output, **options)
 
 
 def applied(rows, known):
-    """Applies the rows of an epoch to what is known by key, and checks that each fits, and says something new."""
+    """Applies the rows of an epoch to the rows by key, and checks that each one fits and changes something."""
     taken = {}
     for key, *results, op in rows:
         if op in ("-U", "-D"):
@@ -30,23 +30,23 @@ def applied(rows, known):
 
 
 def checked(epochs, new, restored, wanted_of, seen=repr):
-    """Checks what a reader knows at the end of each epoch.
+    """Checks the rows that a reader has at the end of each epoch.
 
     Args:
-        epochs: The records of each epoch, and all that are there at its end.
+        epochs: The records of each epoch, and all records that exist at its end.
         new: Makes a harness.
-        restored: Whether each epoch goes on from a snapshot.
-        wanted_of: Makes the results of a key, the first column, of its records that are there.
-        seen: What of results is looked at; NaN is itself in their text.
+        restored: Whether each epoch continues from a snapshot.
+        wanted_of: Computes the results of a key, the first column, from its existing records.
+        seen: What is compared of results; by default their text, in which NaN equals NaN.
     """
-    one, known = new(), {}
+    one, rows = new(), {}
     one.open()
-    for records, there in epochs:
-        applied(rows_of(one, *records), known)
+    for records, existing in epochs:
+        applied(rows_of(one, *records), rows)
         of_key = defaultdict(list)
-        for record in there:
+        for record in existing:
             of_key[record[0]].append(record)
-        assert {k: seen(r) for k, r in known.items()} == {k: seen(wanted_of(r)) for k, r in of_key.items()}
+        assert {k: seen(r) for k, r in rows.items()} == {k: seen(wanted_of(r)) for k, r in of_key.items()}
         if restored:
             one = renewed(one, new)
     one.close()

@@ -17,26 +17,28 @@ EPOCHS = st.lists(st.lists(RECORD, max_size=8), max_size=5)
 
 
 def replaced(epochs, by=None, lives=None, *, by_reads=False):
-    """Returns of each epoch which record of a key, or None, became which other one; `repr` takes NaN for what it is.
+    """Returns, for each epoch, the changed keys with their newest record before (or None) and after it.
+
+    Records are compared by `repr`, so that NaN equals NaN.
 
     Args:
         epochs: Their records.
-        by: Name of the column whose largest value makes a record the newest; None where the last one is.
-        lives: So many epochs behind the one in which it came a record is still there; None for ever.
-        by_reads: Whether a record counts as one that came, too, where another one of its key did.
+        by: Name of the column; its largest value makes a record the newest. None: the last record is the newest.
+        lives: For how many epochs after its own a record still exists; None for ever.
+        by_reads: Whether a record that is not the newest prolongs the life of the newest record of its key, too.
     """
     position = None if by is None else NAMES.index(by)
-    newest, came, found = {}, {}, []
+    newest, came, changes = {}, {}, []
     for number, records in enumerate(epochs):
         newest = {key: one for key, one in newest.items() if lives is None or number - came[key] <= lives}
         before = dict(newest)
         for record in records:
             key = record[0]
-            there = newest.get(key)
-            if there is None or by is None or rank(record[position]) >= rank(there[position]):
+            current = newest.get(key)
+            if current is None or by is None or rank(record[position]) >= rank(current[position]):
                 newest[key], came[key] = record, number
             elif by_reads:
                 came[key] = number
         changed = [key for key, one in newest.items() if repr(before.get(key)) != repr(one)]
-        found.append({key: (before.get(key), newest[key]) for key in changed})
-    return found
+        changes.append({key: (before.get(key), newest[key]) for key in changed})
+    return changes

@@ -1,17 +1,17 @@
-"""What declared aggregates come to, recounted in plain Python."""
+"""The expected results of declared aggregates, computed in plain Python."""
 
 import math
 
 
 def rank(value):
-    """Null is least, NaN is largest."""
+    """Returns a sort key: null is the smallest value, NaN the largest."""
     if value is None:
         return (0, 0)
     return (2, 0) if value != value else (1, value)
 
 
 def quantile(numbers, q):
-    """SQL's PERCENTILE_DISC."""
+    """Returns SQL's PERCENTILE_DISC."""
     return sorted(numbers)[max(math.ceil(q * len(numbers)) - 1, 0)] if numbers else None
 
 
@@ -22,21 +22,21 @@ def tumbling(timed, size):
         timed: Records and their event times, in the order in which they came.
         size: Of the windows.
     """
-    found = {}
+    windows = {}
     for record, at in timed:
         start = at - at % size
-        found.setdefault((record[0], start, start + size), []).append(record)
-    return found
+        windows.setdefault((record[0], start, start + size), []).append(record)
+    return windows
 
 
 def sessions(timed, gap):
-    """As `tumbling`, of sessions: records no more than a gap apart."""
-    found = {}
+    """Returns the records of each key and session, as `tumbling` does: records no more than a gap apart."""
+    windows = {}
     for key in {record[0] for record, _ in timed}:
-        own = [(record, at) for record, at in timed if record[0] == key]
-        times = sorted({at for _, at in own})
+        of_key = [(record, at) for record, at in timed if record[0] == key]
+        times = sorted({at for _, at in of_key})
         starts = [at for before, at in zip([-math.inf, *times], times, strict=False) if at - before > gap]
         for start, next_start in zip(starts, [*starts[1:], math.inf], strict=True):
-            inside = [(record, at) for record, at in own if start <= at < next_start]
-            found[key, start, max(at for _, at in inside) + gap] = [record for record, _ in inside]
-    return found
+            inside = [(record, at) for record, at in of_key if start <= at < next_start]
+            windows[key, start, max(at for _, at in inside) + gap] = [record for record, _ in inside]
+    return windows

@@ -38,7 +38,7 @@ def harness(aggregates, columns=INPUT, **options):
 
 
 def expected(key, records):
-    """The row of a key that has had these records, in plain Python; NaN is larger than every number."""
+    """Returns the row of a key with these records, in plain Python; NaN is larger than every number."""
     v, d, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1:])
     return (
         key, len(records), len(v), len(v), sum(v) if v else None, math.fsum(d) if d else None,
@@ -88,7 +88,7 @@ def test_equals_plain_python(backend, restored):
 
 
 def results(aggregate, columns, *epochs):
-    """The result after each epoch, of one key."""
+    """Returns the result of one key after each epoch."""
     with harness({"r": aggregate}, columns) as one:
         found = []
         for values in epochs:
@@ -210,8 +210,8 @@ def test_two_aggregates_never_share_a_state(columns):
 @pytest.mark.parametrize("length", [122, 124, 140])
 def test_the_parts_of_an_aggregate_have_a_state_each_however_long_the_column_is_called(length):
     name = "x" * length
-    found = {"mean": Aggregate.avg(name), "deviation": Aggregate.stddev(name)}
-    with harness(found, f"k string, {name} bigint") as one:
+    aggregates = {"mean": Aggregate.avg(name), "deviation": Aggregate.stddev(name)}
+    with harness(aggregates, f"k string, {name} bigint") as one:
         one.process_elements([("a", 10), ("a", 20)])
         one.process_elements([("a", 30)])
         assert [tuple(row)[1:] for row in one.extract_output_values()] == [(15, pytest.approx(50**0.5)), (20, 10)]

@@ -1,4 +1,4 @@
-"""Aggregates with a changelog before and behind them, against plain Python: warm and restored, on both backends."""
+"""Aggregates that read and emit changelogs, against plain Python: warm and restored, on both backends."""
 
 import datetime
 import statistics
@@ -53,7 +53,7 @@ def harness_of(key, aggregates, columns):
 
 
 def expected(records):
-    """The results of a key that has these records."""
+    """Returns the results of a key with these records."""
     v, m, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1:])
     mean = float(sum(v) / len(v)) if v else None
     extremes = min(v, default=None), max(v, default=None), max(m, default=None), min(s, default=None)
@@ -62,28 +62,28 @@ def expected(records):
 
 @st.composite
 def changelogs(draw):
-    """Epochs of records that come, and go again if they are there."""
-    there, epochs = [], []
+    """Draws epochs of records that are added, and of existing records that are retracted."""
+    existing, epochs = [], []
     for _ in range(draw(st.integers(1, 4))):
         epoch = []
         for _ in range(draw(st.integers(0, 8))):
-            if there and draw(st.booleans()):
-                record = there.pop(draw(st.integers(0, len(there) - 1)))
+            if existing and draw(st.booleans()):
+                record = existing.pop(draw(st.integers(0, len(existing) - 1)))
                 epoch.append((*record, draw(st.sampled_from(["-U", "-D"]))))
             else:
                 record = draw(RECORD)
-                if abs(sum(r[1] or 0 for r in there) + (record[1] or 0)) >= 2**62 and record[1]:
+                if abs(sum(r[1] or 0 for r in existing) + (record[1] or 0)) >= 2**62 and record[1]:
                     record = (record[0], 1, *record[2:])
-                there.append(record)
+                existing.append(record)
                 epoch.append((*record, draw(st.sampled_from(["+I", "+U"]))))
-        epochs.append((epoch, list(there)))
+        epochs.append((epoch, list(existing)))
     return epochs
 
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
-def test_what_goes_is_taken_back(backend, restored):
+def test_what_goes_is_retracted(backend, restored):
     @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
     @given(changelogs())
     def check(epochs):
@@ -97,19 +97,19 @@ SMALL = st.tuples(st.sampled_from("ab"), st.none() | st.integers(1, 2), st.none(
 
 @st.composite
 def with_strangers(draw):
-    """Epochs of changelogs in no order, in which a key without records also loses some that it never had."""
-    there, epochs = Counter(), []
+    """Draws epochs of unordered changelogs, in which a key without records also retracts records it never had."""
+    existing, epochs = Counter(), []
     for _ in range(draw(st.integers(1, 4))):
-        held, epoch, net = Counter(record[0] for record in there.elements()), [], Counter()
+        held, epoch, net = Counter(record[0] for record in existing.elements()), [], Counter()
         for record in draw(st.lists(SMALL, max_size=8)):
             coming = draw(st.booleans())
-            if not coming and held[record[0]] and there[record] + net[record] <= 0:
+            if not coming and held[record[0]] and existing[record] + net[record] <= 0:
                 continue
             epoch.append((*record, draw(st.sampled_from(["+I", "+U"] if coming else ["-U", "-D"]))))
             net[record] += 1 if coming else -1
         for record, count in net.items():
-            there[record] += count if held[record[0]] else max(count, 0)
-        epochs.append((draw(st.permutations(epoch)), list(there.elements())))
+            existing[record] += count if held[record[0]] else max(count, 0)
+        epochs.append((draw(st.permutations(epoch)), list(existing.elements())))
     return epochs
 
 
@@ -129,7 +129,7 @@ def test_what_a_key_without_records_loses_is_not_taken_from_what_comes(backend, 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_records_that_only_come(backend, restored):
-    """All aggregates can be given as a changelog, where nothing is taken back."""
+    """If the input retracts nothing, all aggregates can be emitted as a changelog."""
     aggregates = {"n": Aggregate.count(), "least": Aggregate.min("v"), "last": Aggregate.last("s")}
 
     def wanted_of(records):
@@ -139,10 +139,10 @@ def test_records_that_only_come(backend, restored):
     @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
     @given(st.lists(st.lists(RECORD, max_size=6), min_size=1, max_size=4))
     def check(epochs):
-        there, so_far = [], []
+        existing, so_far = [], []
         for records in epochs:
-            there = there + records
-            so_far.append((records, there))
+            existing = existing + records
+            so_far.append((records, existing))
         new = lambda: harness(aggregates, RECORDS, retract=False, state_backend=backend)  # noqa: E731
         checked(so_far, new, restored, wanted_of)
 
@@ -154,7 +154,7 @@ def test_a_key_without_records_is_given_back_and_begins_again():
         assert rows_of(one, ("a", 5, "+I")) == [("a", 5, "+I")]
         assert rows_of(one, ("a", 5, "-U"), ("a", 7, "+U")) == [("a", 5, "-U"), ("a", 7, "+U")]
         assert rows_of(one, ("a", 7, "-D")) == [("a", 7, "-D")]
-        assert rows_of(one, ("a", 7, "-D")) == [], "what was never there takes nothing away"
+        assert rows_of(one, ("a", 7, "-D")) == [], "a record that never existed retracts nothing"
         assert rows_of(one, ("a", 1, "+I")) == [("a", 1, "+I")]
         assert rows_of(one, ("a", 2, "+I"), ("a", 2, "-D")) == [], "nothing has changed"
 
@@ -169,8 +169,8 @@ def test_an_update_of_a_record_that_never_came_is_a_record_that_comes():
         ]
 
 
-def test_a_record_that_never_came_is_told_from_one_by_all_its_columns():
-    """Also by those that are not aggregated, of whatever type."""
+def test_a_record_that_never_came_differs_from_one_by_all_its_columns():
+    """Columns that are not aggregated count, too, of whatever type."""
     columns = "town string, person string, pets array<struct<name:string>>, op string"
     with harness_of("town", {"n": Aggregate.count()}, columns) as one:
         ann = ("Rome", "ann", [("Rex",)])
@@ -180,7 +180,7 @@ def test_a_record_that_never_came_is_told_from_one_by_all_its_columns():
 
 
 def test_an_event_time_is_that_of_the_latest_record_of_the_key(monkeypatch):
-    """Also where that record takes back what never came."""
+    """Also if that record retracts a record that never came."""
     seen, timed = [], batch_contexts.BatchContext.timed
 
     def told(ctx, rows, times):
@@ -206,7 +206,7 @@ EXTREMES = {"least": Aggregate.min("v"), "most": Aggregate.max("v")}
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_the_least_is_looked_for_when_it_goes(backend):
-    """Of several alike that go one by one, when the last one does."""
+    """If several equal values are retracted one by one, the next minimum is searched after the last one."""
     with harness(EXTREMES, "k string, v bigint, op string", state_backend=backend) as one:
         came = [("a", v, "+I") for v in (5, 2, 2, 9, 7)]
         assert rows_of(one, *came, ("b", 1, "+I")) == [("a", 2, 9, "+I"), ("b", 1, 1, "+I")]
@@ -226,10 +226,10 @@ def test_a_least_value_that_stays_is_not_logged_again():
     states = [state.backend.state(least.descriptor(f"least.{part}", part)) for part in least.parts]
 
     def epoch(keys, values, signs):
-        own = Keys([pa.array(keys)], lambda columns: columns[0].to_pylist())
-        [found] = least.merge(own, states, least.signed(np.array(signs), pa.array(values)))
+        key_column = Keys([pa.array(keys)], lambda columns: columns[0].to_pylist())
+        [minima] = least.merge(key_column, states, least.signed(np.array(signs), pa.array(values)))
         rows = state.seal()
-        return found.to_pylist(), {row["k"] for row in rows.get("least.min", [])}
+        return minima.to_pylist(), {row["k"] for row in rows.get("least.min", [])}
 
     assert epoch([1, 1, 2], [5, 7, 3], [1, 1, 1]) == ([5, 3], {1, 2})
     assert epoch([1, 2], [7, 3], [-1, 1]) == ([5, 3], set())
@@ -237,7 +237,7 @@ def test_a_least_value_that_stays_is_not_logged_again():
 
 
 def test_a_value_that_never_came_waits_for_one_that_does():
-    """Where its key has others: as in Flink, there are fewer than none of it."""
+    """If its key has other values: as in Flink, the count of the value is negative."""
     with harness(EXTREMES, "k string, v bigint, op string") as one:
         assert rows_of(one, ("a", 5, "+I"), ("a", 6, "+I")) == [("a", 5, 6, "+I")]
         assert rows_of(one, ("a", 2, "-D")) == []
@@ -252,7 +252,7 @@ def test_a_value_that_never_came_waits_for_one_that_does():
     ("timestamp", [NOON.replace(tzinfo=datetime.UTC, year=1900), NOON.replace(tzinfo=datetime.UTC)]),
     ("timestamp_ntz", [NOON.replace(microsecond=1), NOON.replace(microsecond=2)]),
 ], ids=str)  # fmt: skip
-def test_of_all_types_that_are_told_apart(ddl, values, backend):
+def test_of_all_types_that_can_be_distinguished(ddl, values, backend):
     least, most = values
     with harness(EXTREMES, f"k string, v {ddl}, op string", state_backend=backend) as one:
         assert rows_of(one, ("a", most, "+I"), ("a", least, "+I")) == [("a", least, most, "+I")]
@@ -269,14 +269,14 @@ def test_a_sum_of_no_value_is_null():
         assert rows_of(one, ("a", 3, "-D")) == [("a", 3, "-U"), ("a", None, "+U")]
 
 
-def test_the_least_integer_can_be_taken_back():
+def test_the_least_integer_can_be_retracted():
     least = -(2**63)
     with harness({"total": Aggregate.sum("v")}, "k string, v bigint, op string") as one:
         rows_of(one, ("a", least, "+I"))
         assert rows_of(one, ("a", least, "-U"), ("a", 1, "+U")) == [("a", least, "-U"), ("a", 1, "+U")]
 
 
-def test_what_the_key_has_expired_is_not_taken_back():
+def test_what_the_key_has_expired_is_not_retracted():
     ttl = StateTtlConfig.new_builder(Time.seconds(1)).build()
     with harness({"n": Aggregate.count()}, "k string, v bigint, op string", ttl=ttl) as one:
         rows_of(one, ("a", 1, "+I"))
@@ -295,7 +295,7 @@ def test_an_update_of_a_record_that_has_expired_is_a_record_that_comes():
 
 
 def test_a_changelog_of_a_changelog_of_the_newest_records():
-    """How many live in each town: whoever moves is counted there no more."""
+    """Counts the people of each town: a person who moves is not counted in the old town any more."""
     columns = "name string, town string"
     people = Harness(newest := Latest(parse_columns_ddl(columns), changelog=True), "name", columns, newest.output)
     towns = "name string, town string, op string"
@@ -317,7 +317,7 @@ def test_a_changelog_of_a_changelog_of_the_newest_records():
     Aggregate.stddev("v"), Aggregate.approx_count_distinct("v"), Aggregate.approx_quantile("v", 0.5),
     Aggregate.sum("d"), Aggregate.avg("d"),
 ], ids=str)  # fmt: skip
-def test_refuses_what_cannot_be_taken_back(aggregate):
+def test_refuses_what_cannot_be_retracted(aggregate):
     columns = parse_columns_ddl("k string, v bigint, d double, op string")
     with pytest.raises(JobDefinitionError, match="it cannot retract records"):
         ChangelogAggregation(["k"], {"r": aggregate}, columns, retract=True)
@@ -350,7 +350,7 @@ def test_refuses_what_is_kept_of_values_that_expire_one_by_one(aggregate, retrac
 
 
 def test_the_least_of_what_only_comes_may_expire():
-    """It is one value, with one last access."""
+    """The minimum is one value, with one last access."""
     ttl = StateTtlConfig.new_builder(Time.milliseconds(100)).build()
     with harness({"least": Aggregate.min("v")}, RECORDS, retract=False, ttl=ttl) as one:
         rows_of(one, ("a", 1, None, None))
@@ -367,11 +367,11 @@ def test_refuses_what_is_no_aggregate_as_without_a_changelog(aggregates):
 def test_the_mean_of_less_than_nothing_is_null():
     with harness({"mean": Aggregate.avg("v")}, "k string, v bigint, op string") as one:
         assert rows_of(one, ("a", None, "+I"), ("a", None, "+I")) == [("a", None, "+I")]
-        assert rows_of(one, ("a", 5, "-D")) == [], "nobody knows that it was not one of those"
+        assert rows_of(one, ("a", 5, "-D")) == [], "it could have been one of those"
 
 
-def test_an_epoch_is_looked_at_as_a_whole_however_large_it_is(monkeypatch):
-    """What goes may stand in front of what it takes back."""
+def test_an_epoch_is_processed_as_a_whole_however_large_it_is(monkeypatch):
+    """A retraction may come before the record that it retracts."""
     monkeypatch.setattr(batch_function, "ENOUGH_BYTES", 1)
     columns, key = parse_columns_ddl(CHANGES), (Column(name="k", type="string"),)
     numbers, batch = {"n": Aggregate.count()}, pa.record_batch({"k": ["a"]})

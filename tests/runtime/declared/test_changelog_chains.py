@@ -1,4 +1,4 @@
-"""Changelogs of changelogs: what is among the first of one key, or an aggregate of it, is aggregated by another key."""
+"""Changelogs of changelogs: the first records of one key, or its aggregates, are aggregated by another key."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ EPOCHS = st.lists(st.lists(SCORE, max_size=8), min_size=1, max_size=5)
 
 
 class Chain:
-    """Harnesses one behind the other, as one: what an operator gives in an epoch is what the next one gets in it."""
+    """Several harnesses in sequence, used as one: the output of one in an epoch is the input of the next one."""
 
     def __init__(self, *harnesses):
         self.harnesses = harnesses
@@ -74,16 +74,16 @@ def places(**options):
 
 
 def first(scores, n):
-    """The records that are among the first of their game, as (player, points, rank)."""
-    found = []
+    """Returns the records that are among the first of their game, as (player, points, rank)."""
+    records = []
     for game in {score[0] for score in scores}:
-        own = sorted((score for score in scores if score[0] == game), key=lambda score: rank(score[2]), reverse=True)
-        found += [(player, points, place) for place, (_, player, points) in enumerate(own[:n], 1)]
-    return found
+        best = sorted((score for score in scores if score[0] == game), key=lambda score: rank(score[2]), reverse=True)
+        records += [(player, points, place) for place, (_, player, points) in enumerate(best[:n], 1)]
+    return records
 
 
 def placed(records):
-    """What `PLACES` come to of such records."""
+    """Returns the results of `PLACES` for such records."""
     points = [one for _, one, _ in records if one is not None]
     places = [place for *_, place in records]
     mean, most = sum(places) / len(places), max(points, default=None)
@@ -91,7 +91,7 @@ def placed(records):
 
 
 def so_far(epochs, there):
-    """Each epoch's records, and what is there at its end of all that have come."""
+    """Yields each epoch's records, and the result of `there` for all records until its end."""
     came = []
     for records in epochs:
         came = came + records
@@ -123,13 +123,13 @@ def test_what_is_among_the_first_is_counted_by_another_key(backend, restored):
 @over_each
 @in_each_life
 def test_how_many_have_how_many_places(backend, restored):
-    """Three operators: keys of the second one come and go, and so do rows of the third."""
+    """Three operators: keys of the second one appear and disappear, and so do rows of the third."""
     players = {"players": Aggregate.count(), "points": Aggregate.sum("points")}
 
     def there(scores):
-        found = first(scores, 2)
-        of_each = Counter(player for player, _, _ in found)
-        return [(count, placed([one for one in found if one[0] == player])[2]) for player, count in of_each.items()]
+        firsts = first(scores, 2)
+        of_each = Counter(player for player, _, _ in firsts)
+        return [(count, placed([one for one in firsts if one[0] == player])[2]) for player, count in of_each.items()]
 
     def wanted(records):
         points = [one for _, one in records if one is not None]
@@ -150,8 +150,8 @@ def test_how_many_have_how_many_places(backend, restored):
 @pytest.mark.hypothesis
 @over_each
 @in_each_life
-def test_aggregates_that_only_grow_are_taken_back_by_another_key(backend, restored):
-    """Games by the most points in each: what could not be taken back from is read by what can."""
+def test_aggregates_that_only_grow_are_retracted_by_another_key(backend, restored):
+    """Games by the most points in each: aggregates that cannot retract are the input of some that can."""
     of_game = {"n": Aggregate.count(), "most": Aggregate.max("points"), "last": Aggregate.last("player")}
     totals = {"games": Aggregate.count(), "scores": Aggregate.sum("n"), "mean": Aggregate.avg("n")}
 
@@ -183,13 +183,13 @@ def test_who_is_pushed_out_is_counted_no_more():
         changes = rows_of(leaders, ("go", "cid", 4))
         assert changes == [("go", "bob", 3, 2, "-U"), ("go", "cid", 4, 2, "+U")]
         assert rows_of(count, *changes) == [("bob", 1, "-D"), ("cid", 1, "+I")]
-        assert count.snapshot().states() == {"count": {"ann": 2, "cid": 1}}, "nothing is stored of who has none"
+        assert count.snapshot().states() == {"count": {"ann": 2, "cid": 1}}, "nothing for a player without places"
         changes = rows_of(leaders, ("go", "cid", 9))
         assert [row[1] + row[-1] for row in changes] == ["ann-U", "cid+U", "cid-U", "ann+U"]
         assert rows_of(count, *changes) == [], "both have as many places as before"
 
 
-def test_a_smaller_n_takes_places_back():
+def test_a_smaller_n_retracts_places():
     count = aggregating("player", {"places": Aggregate.count()}, RANKED, retract=True)
     leaders = top(3)
     changes = rows_of(leaders, ("go", "ann", 5), ("go", "bob", 3), ("go", "cid", 1), ("chess", "bob", 1))

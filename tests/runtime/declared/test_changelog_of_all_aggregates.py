@@ -1,4 +1,4 @@
-"""Each aggregate as a changelog: what it gave is taken back as it was given, estimates and lists, too."""
+"""Each aggregate as a changelog: a row is retracted with the values that it was emitted with, also estimates, lists."""
 
 import math
 from statistics import stdev
@@ -35,7 +35,7 @@ def harness(aggregates=ALL, columns=COLUMNS, **options):
 
 
 def expected(records):
-    """The results of a key that has had these records; NaN is larger than every number."""
+    """Returns the results of a key with these records; NaN is larger than every number."""
     v, d, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1:])
     return (
         s, stdev(v) if len(v) > 1 else None, len(set(s)), quantile(v, 0.5), min(v, default=None), s[0] if s else None,
@@ -45,7 +45,7 @@ def expected(records):
 
 
 def rounded(results):
-    """Results as they are compared: without the last digits, and without the kinds of numbers."""
+    """Returns results in a form to compare: without the last digits, and without the types of numbers."""
     return repr([round(float(one), 9) + 0.0 if isinstance(one, int | float) else one for one in results])
 
 
@@ -85,23 +85,23 @@ def test_a_value_that_comes_late_replaces_null():
 
 @over_each
 @in_each_life
-def test_estimates_of_many_values_are_taken_back_as_they_were_given(backend, restored):
-    """A quantile of many numbers is drawn by chance, but once: what an epoch takes back is what an earlier one gave."""
+def test_estimates_of_many_values_are_retracted_as_they_were_emitted(backend, restored):
+    """A quantile of many numbers is random, but drawn once: an epoch retracts the value that an earlier one emitted."""
     aggregates = {"different": Aggregate.approx_count_distinct("v"), "median": Aggregate.approx_quantile("v", 0.5)}
     new = lambda: harness(aggregates, "k string, v bigint", state_backend=backend)  # noqa: E731
-    rng, one, known, seen = np.random.default_rng(3), new(), {}, {"a": [], "b": []}
+    rng, one, rows, seen = np.random.default_rng(3), new(), {}, {"a": [], "b": []}
     for _ in range(5):
         records = [("ab"[key], value) for key, value in rng.integers(0, [2, 3000], (1000, 2)).tolist()]
-        applied(rows_of(one, *records), known)
+        applied(rows_of(one, *records), rows)
         for key, value in records:
             seen[key].append(value)
         for key, values in seen.items():
-            different, median = known[key]
+            different, median = rows[key]
             assert different == pytest.approx(len(set(values)), rel=0.06), "1.3 % is the standard error"
             assert median in values
             below, up_to = (np.array(values) < median).mean(), (np.array(values) <= median).mean()
             assert below - 0.03 < 0.5 < up_to + 0.03, "1.33 points in 99 of 100 cases"
         if restored:
             one = renewed(one, new)
-    assert known["a"][0] != len(set(seen["a"])) or known["b"][0] != len(set(seen["b"])), "they are estimates"
+    assert rows["a"][0] != len(set(seen["a"])) or rows["b"][0] != len(set(seen["b"])), "they are estimates"
     one.close()

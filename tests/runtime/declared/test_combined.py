@@ -1,4 +1,4 @@
-"""What several groups of records come to together is what their records come to."""
+"""The combined results of several groups of records equal the result of all their records."""
 
 import math
 import random
@@ -30,7 +30,7 @@ def keys_of(codes):
 
 
 def parts_of(made, keys, values):
-    """The parts of each distinct key of some values."""
+    """Returns the parts of each distinct key for some values."""
     if isinstance(made, Collected):
         lists = [[v for code, v in zip(keys.codes, values.to_pylist(), strict=True) if code == k and v is not None]
                  for k in range(len(keys.distinct))]  # fmt: skip
@@ -51,15 +51,15 @@ def test_groups_come_to_what_their_records_come_to(kind, type_):
         values = pa.array([v for group in of_groups for v in group], to_arrow(parse_columns_ddl(f"v {type_}").types[0]))
         numbers = np.repeat(np.arange(len(groups)), [len(group) for group in of_groups])
         keys = keys_of(groups)
-        found = made.combined(keys, parts_of(made, keys_of(numbers), values))
+        combined = made.combined(keys, parts_of(made, keys_of(numbers), values))
         wanted = parts_of(made, keys_of(keys.codes[numbers]), values)
-        for one, other in zip(made.given(found).to_pylist(), made.given(wanted).to_pylist(), strict=True):
+        for one, other in zip(made.given(combined).to_pylist(), made.given(wanted).to_pylist(), strict=True):
             assert repr(one) == repr(other) or one == pytest.approx(other, rel=1e-9, abs=1e-7), groups
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_without_parts_come_to_none(kind):
-    """An aggregate that a release adds has none in sessions that are open."""
+    """An aggregate that a release adds has no parts in sessions that are open."""
     made = _accumulator("r", Aggregate(kind, "v"), parse_columns_ddl("v bigint"))
     types = [pa.list_(pa.int64())] if kind == "collect" else [to_arrow(one) for one in made.parts.values()]
     keys = keys_of([0, 1, 0])

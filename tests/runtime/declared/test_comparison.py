@@ -1,4 +1,4 @@
-"""Columns compared value by value: the order of SQL, and what is the same, in whatever type."""
+"""Columns compared value by value: the order of SQL, and equality, for every type."""
 
 import math
 from datetime import UTC, date, datetime

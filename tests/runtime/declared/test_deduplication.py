@@ -26,11 +26,11 @@ def test_the_first_record_of_each_key(backend, restored):
     @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
     @given(EPOCHS)
     def check(epochs):
-        one, found, wanted = harness(state_backend=backend), [], {}
+        one, rows, wanted = harness(state_backend=backend), [], {}
         one.open()
         for records in epochs:
             one.process_elements(records)
-            found += [tuple(row) for row in one.extract_output_values()]
+            rows += [tuple(row) for row in one.extract_output_values()]
             one.clear_output()
             for key, value in records:
                 wanted.setdefault(key, value)
@@ -41,7 +41,7 @@ def test_the_first_record_of_each_key(backend, restored):
                 one.initialize_state(snapshot)
                 one.open()
         one.close()
-        assert found == list(wanted.items())
+        assert rows == list(wanted.items())
 
     check()
 

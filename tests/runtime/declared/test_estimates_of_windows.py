@@ -1,4 +1,4 @@
-"""Deviations and estimates in windows and sessions against a recount of their records, of few values and of many."""
+"""Deviations and estimates in windows and sessions, compared with their records, for few values and for many."""
 
 import math
 from itertools import accumulate
@@ -25,7 +25,7 @@ AGGREGATES = {
     **{f"p{q}": Aggregate.approx_quantile("d", q) for q in SHARES},
 }  # fmt: skip
 WINDOWS = {"tumbling": (TumblingEventTimeWindows, tumbling), "sessions": (EventTimeSessionWindows, sessions)}
-"""What makes windows of a size, or sessions of a gap, and what recounts them."""
+"""For windows of a size and sessions of a gap: the function that makes them, and the one that computes them again."""
 
 of_each = pytest.mark.parametrize("windows", WINDOWS)
 over_each = pytest.mark.parametrize("backend", ["heap", "rocksdb"])
@@ -33,9 +33,9 @@ in_each_life = pytest.mark.parametrize("restored", [False, True], ids=["warm", "
 
 
 def results(windows, length, epochs, backend, restored):
-    """Returns the results of each key and window, start and end in ms; nothing may be left behind the last one.
+    """Returns the results of each key and window, start and end in ms; no state may be left after the last one.
 
-    The watermark follows: as far as no later record is late, nor touches a session that has ended.
+    The watermark advances only so far that no later record is late, or touches a session that has ended.
     """
 
     def made():
@@ -62,7 +62,7 @@ def results(windows, length, epochs, backend, restored):
 
 
 def arrived(epochs):
-    """All records, as they come: those of an epoch in order of time."""
+    """Returns all records, as they come: those of an epoch in order of time."""
     return [one for timed in epochs for one in sorted(timed, key=lambda one: one[1])]
 
 
@@ -71,7 +71,7 @@ def deviation(values):
 
 
 def expected(records):
-    """What `AGGREGATES` come to where sketches are exact."""
+    """Returns the results of `AGGREGATES` if sketches are exact."""
     v, d, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1:])
     quantiles = (quantile(d, q) for q in SHARES)
     return len(records), deviation(d), deviation(v), len(set(v)), len(set(s)), *quantiles
@@ -102,7 +102,7 @@ def test_few_values_come_to_what_a_recount_comes_to(windows, backend, restored):
 
 
 def many(rng, *bounds, count=2500):
-    """An epoch of two keys: records at random times within bounds, with values of which many come several times."""
+    """Returns an epoch of two keys: records at random times within bounds; many values occur several times."""
     within = [(start, end) for start, end in bounds for _ in range(count)]
     return [
         (("ab"[number % 2], int(rng.integers(0, 3000)), float(rng.normal() * 100), f"s{rng.integers(0, 2000)}"),
@@ -115,7 +115,7 @@ def many(rng, *bounds, count=2500):
 @over_each
 @in_each_life
 def test_many_values_are_estimated_within_the_error(windows, backend, restored):
-    """Each of the two sessions of a key begins as two, which records of a later epoch make one."""
+    """Each of the two sessions of a key begins as two sessions, which records of a later epoch merge."""
     rng = np.random.default_rng(5)
     epochs = [
         many(rng, (0, 200), (600, 800)), many(rng, (2000, 2200)), many(rng, (2500, 2900)),
@@ -141,7 +141,7 @@ def test_many_values_are_estimated_within_the_error(windows, backend, restored):
 
 
 def by_one_sketch(values):
-    """What a sketch of the library estimates that is given all values one by one."""
+    """Returns the estimate of one sketch of the library that gets all values one by one."""
     sketch = hll_sketch(12, tgt_hll_type.HLL_8)
     for value in values:
         sketch.update(value)
@@ -153,7 +153,7 @@ def by_one_sketch(values):
 @over_each
 @in_each_life
 def test_distinct_counts_are_those_of_one_sketch_that_gets_all_values(windows, backend, restored):
-    """Of sessions, too, that only grow: those that become one are united, and so estimated otherwise."""
+    """Also for sessions that only grow; sessions that merge unite their sketches, which gives another estimate."""
     rng = np.random.default_rng(6)
     epochs = [many(rng, (start, start + 300), count=1500) for start in (0, 200, 450, 2000, 2100)]
     _, recounted = WINDOWS[windows]

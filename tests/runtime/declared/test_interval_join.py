@@ -30,7 +30,7 @@ def record(side, key, number):
 
 
 def row(left, right):
-    """What stands in a row of two records, of which one may be missing."""
+    """Returns the joined row of two records; one of them may be missing."""
     key = left[0] if left is not None else right[1]
     return (key, *(left[1:] if left else (None, None)), *((right[0], right[2]) if right else (None, None)))
 
@@ -41,7 +41,7 @@ BOUNDS = st.sampled_from([(0, 0), (-5, 10), (-10, -3), (2, 9), (-7, 0), (0, 7)])
 
 
 class Expected:
-    """What has come in time so far, and what was late."""
+    """The expected output: records that have come in time so far, and late ones."""
 
     def __init__(self, how, lower, upper):
         self.how, self.lower, self.upper = how, lower, upper
@@ -60,12 +60,12 @@ class Expected:
         return [row(left, right) for left, right in self.partners()]
 
     def alone(self, watermark, delay=0):
-        """Records without a partner for which none can come any more, since `delay` at least."""
+        """Returns rows of records without a partner for which no partner can come any more, since at least `delay`."""
         if self.how == "inner":
             return []
         side, reach = (1, self.upper) if self.how == "left" else (2, -self.lower)
-        known = {id(pair[side - 1]) for pair in self.partners()}
-        of_side = [r for at, r in self.on_time[side] if id(r) not in known and at + reach + delay <= watermark]
+        joined = {id(pair[side - 1]) for pair in self.partners()}
+        of_side = [r for at, r in self.on_time[side] if id(r) not in joined and at + reach + delay <= watermark]
         return [row(r, None) if side == 1 else row(None, r) for r in of_side]
 
 
@@ -100,9 +100,9 @@ def test_equals_plain_python(how, backend, restored):
             given = ordered(found)
             least = ordered([*expected.pairs(), *expected.alone(watermark, bounds[1] - bounds[0] + 1)])
             most = ordered([*expected.pairs(), *expected.alone(watermark)])
-            if not any(at <= watermark for _, at, _ in coming):  # they are given with the next epoch
-                assert not remainder(least, given), "all that is known by now"
-            assert not remainder(given, most), "nothing that may yet find a partner"
+            if not any(at <= watermark for _, at, _ in coming):  # these are emitted with the next epoch
+                assert not remainder(least, given), "all rows that are certain by now"
+            assert not remainder(given, most), "no record that may still find a partner"
             if restored:
                 snapshot = one.snapshot()
                 one.close()
@@ -123,9 +123,9 @@ def test_equals_plain_python(how, backend, restored):
 
 
 def remainder(rows, others):
-    """The rows that are not among the others, as often."""
-    left = list(others)
-    return [one for one in rows if not (one in left and not left.remove(one))]
+    """Returns the rows that are not among the others; equal rows are counted."""
+    unmatched = list(others)
+    return [one for one in rows if not (one in unmatched and not unmatched.remove(one))]
 
 
 def test_bounds_may_be_left_out():
@@ -142,10 +142,10 @@ def test_bounds_may_be_left_out():
 
 
 def test_rows_of_a_part_of_the_records_and_of_all_at_once_are_the_same(monkeypatch):
-    """An epoch of more than 64 MiB comes in parts."""
+    """An epoch of more than 64 MiB is processed in parts."""
     from state_engine.runtime import batch_function
 
-    found = []
+    results = []
     for enough in (batch_function.ENOUGH_BYTES, 1):
         monkeypatch.setattr(batch_function, "ENOUGH_BYTES", enough)
         with joined("left", -5, 5) as one:
@@ -154,9 +154,9 @@ def test_rows_of_a_part_of_the_records_and_of_all_at_once_are_the_same(monkeypat
                 for part in (events[:25], events[25:]):
                     one.process_elements([e[:2] for e in part], [e[2] for e in part])
             one.end_input()
-            found.append(ordered(map(tuple, one.extract_output_values())))
-    assert found[0] == found[1]
-    assert len(found[0]) == sum(1 for a in range(40) for b in range(40) if a % 2 == b % 2 and abs(a - b) <= 5)
+            results.append(ordered(map(tuple, one.extract_output_values())))
+    assert results[0] == results[1]
+    assert len(results[0]) == sum(1 for a in range(40) for b in range(40) if a % 2 == b % 2 and abs(a - b) <= 5)
 
 
 def test_a_record_stays_as_long_as_it_may_find_a_partner():
@@ -168,13 +168,13 @@ def test_a_record_stays_as_long_as_it_may_find_a_partner():
         assert [tuple(found)[:2] for found in one.extract_output_values()] == [("a", 1)]
         one.process_both_watermarks(160)
         assert one.num_keyed_state_entries() == 0, (
-            "half an interval later it is gone, and what cannot be met was not kept"
+            "half an interval later it is gone, and records that cannot find a partner were not kept"
         )
 
 
 @pytest.mark.parametrize(("at", "pairs"), [(103, 0), (104, 1), (105, 1)])
-def test_a_record_waits_for_a_partner_of_the_millisecond_behind_the_watermark(at, pairs):
-    """Partners are 10 to 3 ms earlier: of a record at 104 the last one may be at 101, which is not late yet."""
+def test_a_record_waits_for_a_partner_of_the_millisecond_after_the_watermark(at, pairs):
+    """Partners are 10 to 3 ms earlier: a record at 104 may have its last partner at 101, which is not late yet."""
     with joined("inner", -10, -3) as one:
         one.process_both_watermarks(100)
         one.process_element1(record(1, "a", 1), at)
@@ -184,8 +184,8 @@ def test_a_record_waits_for_a_partner_of_the_millisecond_behind_the_watermark(at
 
 @pytest.mark.parametrize("how", ["left", "right"])
 @pytest.mark.parametrize("bounds", [(-5, 10), (-10, 5)])
-def test_a_partner_is_remembered_until_nobody_asks_for_it(how, bounds):
-    """A record that was given with a partner is not given alone, however the watermark moves on."""
+def test_a_partner_is_remembered_until_it_is_not_needed(how, bounds):
+    """A record that was emitted with a partner is not emitted alone, however the watermark advances."""
     with joined(how, *bounds) as one:
         one.process_elements([(1, record(1, "a", 1)), (2, record(2, "a", 2))], [20, 20])
         for watermark in range(21, 60):
@@ -196,7 +196,7 @@ def test_a_partner_is_remembered_until_nobody_asks_for_it(how, bounds):
 
 @pytest.mark.parametrize("how", ["inner", "left", "right"])
 def test_wider_bounds_in_a_later_release(how):
-    """What is stored is looked at again when it is over by the new bounds: nothing stays behind."""
+    """A stored record is checked again when its time is over by the new bounds, so that no state is left."""
     with joined(how, -20, 20) as one:
         one.process_elements([(1, record(1, "a", 1)), (2, record(2, "b", 2))], [10, 10])
         snapshot = one.snapshot()
@@ -215,7 +215,7 @@ def test_wider_bounds_in_a_later_release(how):
 
 
 def test_slices_of_pairs_and_of_keys_do_not_change_results(monkeypatch):
-    found = []
+    results = []
     for pairs, keys in ((1 << 20, 1024), (1, 1), (5, 2)):
         monkeypatch.setattr(interval_join, "_PAIRS", pairs)
         monkeypatch.setattr(joins, "_KEYS_AT_ONCE", keys)
@@ -225,9 +225,9 @@ def test_slices_of_pairs_and_of_keys_do_not_change_results(monkeypatch):
             ]
             one.process_elements([event[:2] for event in events], [event[2] for event in events])
             one.end_input()
-            found.append(ordered(map(tuple, one.extract_output_values())))
-    assert found[0] == found[1] == found[2]
-    assert any("None, None)" in one for one in found[0])
+            results.append(ordered(map(tuple, one.extract_output_values())))
+    assert results[0] == results[1] == results[2]
+    assert any("None, None)" in one for one in results[0])
 
 
 def test_rows_without_partner_come_in_order_of_time():

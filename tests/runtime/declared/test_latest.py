@@ -49,14 +49,14 @@ def test_equals_plain_python(by, backend, restored):
 
 
 def newest(by, columns, *epochs):
-    """The value of the other column after each epoch, of one key."""
+    """Returns the value of the other column of one key after each epoch."""
     with harness(by, columns) as one:
-        found = []
+        values = []
         for records in epochs:
             one.process_elements([("a", *record) for record in records])
-            found.append([row[2] for row in one.extract_output_values()])
+            values.append([row[2] for row in one.extract_output_values()])
             one.clear_output()
-        return found
+        return values
 
 
 def test_of_one_value_the_later_record_is_the_newest():
@@ -98,13 +98,13 @@ def test_records_of_key_columns_alone_and_keys_of_several():
 def test_a_record_is_forgotten_from_when_the_newest_one_came():
     ttl = StateTtlConfig.new_builder(Time.milliseconds(15)).build()
     with harness("v", "k string, v bigint", ttl=ttl) as one:
-        found = []
+        results = []
         for now, v in ((0, 9), (10, 9), (20, 1), (40, 1), (50, 0)):
             one.set_processing_time(now)
             one.process_elements([("a", v)])
-            found.append([row[1] for row in one.extract_output_values()])
+            results.append([row[1] for row in one.extract_output_values()])
             one.clear_output()
-        assert found == [[9], [], [], [1], []]
+        assert results == [[9], [], [], [1], []]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""`latest` with a changelog against plain Python: by any column, with nulls and NaN, and where records expire."""
+"""`latest` with a changelog against plain Python: by any column, with nulls and NaN, and with records that expire."""
 
 import math
 
@@ -17,7 +17,7 @@ from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harne
 TTL = StateTtlConfig.new_builder(Time.milliseconds(15)).build()
 BY_READS = StateTtlConfig.new_builder(Time.milliseconds(15)).update_ttl_on_read_and_write().build()
 LIVES = {"forever": (None, {}), "ttl": (TTL, {"lives": 1}), "ttl by reads": (BY_READS, {"lives": 1, "by_reads": True})}
-"""Times to live, and how many epochs of 10 ms these are."""
+"""Times to live, and their length in epochs of 10 ms."""
 
 
 def harness(by=None, ttl=None, columns=COLUMNS, **options):
@@ -26,7 +26,7 @@ def harness(by=None, ttl=None, columns=COLUMNS, **options):
 
 
 def changes(records, changed):
-    """The rows of an epoch: those of a key stand together, the keys in the order of their first records."""
+    """Returns the rows of an epoch: grouped by key, the keys in the order of their first records."""
     for key in dict.fromkeys(record[0] for record in records):
         if key in changed:
             before, after = changed[key]
@@ -61,21 +61,21 @@ def test_null_is_replaced_by_values_and_these_by_nan():
         assert rows_of(one, ("a", None, 1)) == [("a", None, 1, "+I")]
         assert rows_of(one, ("a", None, 2)) == [("a", None, 1, "-U"), ("a", None, 2, "+U")]
         assert rows_of(one, ("a", -math.inf, 3)) == [("a", None, 2, "-U"), ("a", -math.inf, 3, "+U")]
-        [gone, came] = rows_of(one, ("a", math.inf, 4), ("a", math.nan, 5), ("a", math.inf, 6))
-        assert gone == ("a", -math.inf, 3, "-U")
-        assert repr(came) == repr(("a", math.nan, 5, "+U"))
+        [retracted, added] = rows_of(one, ("a", math.inf, 4), ("a", math.nan, 5), ("a", math.inf, 6))
+        assert retracted == ("a", -math.inf, 3, "-U")
+        assert repr(added) == repr(("a", math.nan, 5, "+U"))
         assert rows_of(one, ("a", math.nan, 5)) == [], "it is the same in all columns"
         assert rows_of(one, ("a", math.inf, 7), ("a", None, 8)) == []
 
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
-def test_what_has_expired_is_not_taken_back(backend):
+def test_what_has_expired_is_not_retracted(backend):
     with harness("v", TTL, "k string, v bigint", state_backend=backend) as one:
         assert rows_of(one, ("a", 9)) == [("a", 9, "+I")]
         one.set_processing_time(10)
-        assert rows_of(one, ("a", 9)) == [], "it lives longer all the same"
+        assert rows_of(one, ("a", 9)) == [], "it lives longer nevertheless"
         one.set_processing_time(20)
-        assert rows_of(one, ("a", 5)) == [], "an older one does not let it live longer"
+        assert rows_of(one, ("a", 5)) == [], "an older record does not prolong its life"
         one.set_processing_time(30)
         assert rows_of(one, ("a", 5)) == [("a", 5, "+I")]
         assert rows_of(one, ("a", 6)) == [("a", 5, "-U"), ("a", 6, "+U")]

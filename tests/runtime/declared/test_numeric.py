@@ -1,4 +1,4 @@
-"""Sums, means and deviations where doubles and 64 bits end."""
+"""Sums, means and deviations at the limits of doubles and of 64 bits."""
 
 import math
 import random
@@ -19,7 +19,7 @@ from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harne
 
 
 def results(aggregate, type_, *epochs):
-    """The result after each epoch, of one key."""
+    """Returns the result of one key after each epoch."""
     columns = f"k string, v {type_}"
     function = Aggregation(["k"], {"r": aggregate}, parse_columns_ddl(columns))
     with Harness(function, "k", columns, function.output) as one:
@@ -62,7 +62,7 @@ def test_large_doubles_that_are_the_same_do_not_deviate(epochs):
     st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(lambda sizes: sum(sizes) > 1),
 )
 def test_values_that_are_the_same_do_not_deviate(value, sizes):
-    """However they are cut into epochs: their mean is the value itself, and no rounded one."""
+    """However they are cut into epochs: their mean is the value itself, without rounding."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert results(Aggregate.stddev("v"), "double", *([value] * size for size in sizes))[-1] == 0
@@ -83,14 +83,14 @@ def test_doubles_that_lie_further_apart_than_the_largest_one():
 
 @pytest.mark.parametrize(("about", "cut"), [(0, 1e-13), (1e3, 1e-11), (1e6, 1e-8)])
 def test_deviations_are_as_exact_as_numpy_s(about, cut):
-    """Which goes twice over all values. Cut into epochs, a mean is kept with no more than 53 bits in between."""
+    """NumPy reads all values twice. Between epochs, a mean is stored with no more than 53 bits."""
     for seed in range(10):
         rng = random.Random(seed)
         values = [about + rng.uniform(-1, 1) for _ in range(200)]
         mean = Fraction(sum(map(Fraction, values)), len(values))
         exact = math.sqrt(sum((Fraction(value) - mean) ** 2 for value in values) / (len(values) - 1))
-        found = results(Aggregate.stddev("v"), "double", values)[-1]
-        assert abs(found - exact) <= abs(np.std(values, ddof=1) - exact) + 1e-14 * exact
+        deviation = results(Aggregate.stddev("v"), "double", values)[-1]
+        assert abs(deviation - exact) <= abs(np.std(values, ddof=1) - exact) + 1e-14 * exact
         assert results(Aggregate.stddev("v"), "double", values[:3], values[3:90], values[90:])[-1] == pytest.approx(
             exact, rel=cut
         )

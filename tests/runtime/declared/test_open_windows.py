@@ -1,4 +1,4 @@
-"""What stands in windows that are open: how much is at hand at once, what is read, whose timers fire."""
+"""State of open windows: how much of it is in memory at once, what is read, and which timers fire."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -39,16 +39,16 @@ def slices(assigner, times, over):
     return list(function._pairs(last, counts))
 
 
-def test_few_pairs_of_records_and_windows_are_at_hand_at_once():
+def test_few_pairs_of_records_and_windows_are_in_memory_at_once():
     size, slide = 3_600_000, 1000
-    found = slices(SlidingEventTimeWindows(size, slide), list(range(0, 10_000, 10)), -(2**63))
-    assert sum(len(records) for records, _ in found) == 3_600_000
-    assert max(len(records) for records, _ in found) <= declared._PAIRS + size // slide
-    assert len(found) == 4
+    parts = slices(SlidingEventTimeWindows(size, slide), list(range(0, 10_000, 10)), -(2**63))
+    assert sum(len(records) for records, _ in parts) == 3_600_000
+    assert max(len(records) for records, _ in parts) <= declared._PAIRS + size // slide
+    assert len(parts) == 4
 
 
 @pytest.mark.parametrize("over", [-(2**63), 2**63 - 1, 35, 41])
-def test_windows_that_are_over_are_not_at_hand(over):
+def test_windows_that_are_over_are_not_in_memory(over):
     pairs = [
         (int(record), int(start))
         for part in slices(SlidingEventTimeWindows(10, 3, 1), [40, 31, 45], over)
@@ -66,16 +66,16 @@ def test_windows_that_are_over_are_not_at_hand(over):
 @pytest.mark.parametrize("pairs", [1, 2, 7])
 def test_slices_do_not_change_results(monkeypatch, pairs):
     aggregates = {**N, "t": Aggregate.sum("v"), "all": Aggregate.collect("v"), "last": Aggregate.last("v")}
-    found = []
+    results = []
     for _ in range(2):
         with aggregated(SlidingEventTimeWindows(10, 3), aggregates) as one:
             for times in ([1, 5, 9, 30], [12, 4, 31, 22]):
                 one.process_elements([("ab"[at % 2], at) for at in times], times)
                 one.process_watermark(times[0] + 5)
             one.end_input()
-            found.append(rows_of(one))
+            results.append(rows_of(one))
         monkeypatch.setattr(declared, "_PAIRS", pairs)
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_lists_are_read_when_windows_end(monkeypatch):
@@ -105,7 +105,7 @@ def test_a_count_that_is_new_in_an_open_window_is_none():
 
 
 class Timers(KeyedProcessFunction):
-    """Another function, which had the uid before."""
+    """Another function, which had the same uid before."""
 
     def process_element(self, value, ctx):
         ctx.timer_service().register_processing_time_timer(7)

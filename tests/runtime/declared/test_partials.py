@@ -1,4 +1,4 @@
-"""What Spark makes of groups of records, merged into states, comes to what the records themselves come to."""
+"""Spark's partials of groups of records, merged into states, give the same results as the records themselves."""
 
 import random
 from collections import defaultdict
@@ -30,8 +30,8 @@ MASK = (1 << 32) - 1
 
 
 def summed(values):
-    there = [value for value in values if value is not None]
-    return sum(there) if there else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 IN_SPARK = {
@@ -46,7 +46,7 @@ IN_SPARK = {
 
 
 class Running:
-    """An operator that aggregates, epoch by epoch."""
+    """An operator that aggregates and runs epoch by epoch."""
 
     def __init__(self):
         self.function = Aggregation(["k"], AGGREGATES, COLUMNS)
@@ -57,7 +57,7 @@ class Running:
         self.operator.open(None)
 
     def epoch(self, *batches):
-        """Returns the rows, by key, and what is in the states."""
+        """Returns the rows, by key, and the content of the states."""
         self.operator.begin(0, None, 0)
         for batch in batches:
             self.operator.process(batch)
@@ -69,13 +69,17 @@ class Running:
 
 
 def partials_of(local, rows):
-    """Does what Spark is told to do."""
+    """Computes the partials in the way that Spark is told to."""
     of_key = defaultdict(list)
     for row in rows:
         of_key[row["k"]].append(row)
     made = [
-        [key, len(own), *(IN_SPARK[p.function]([row.get(p.column) for row in own]) for p in local.partials.values())]
-        for key, own in of_key.items()
+        [
+            key,
+            len(records),
+            *(IN_SPARK[p.function]([row.get(p.column) for row in records]) for p in local.partials.values()),
+        ]
+        for key, records in of_key.items()
     ]
     schema = schema_of(local.columns)
     arrays = [pa.array(column, field.type) for column, field in zip(zip(*made, strict=True), schema, strict=True)]

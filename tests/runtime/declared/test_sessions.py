@@ -78,7 +78,7 @@ def test_equals_the_row_form(gap, backend, restored):
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("gap", GAPS)
-def test_equals_the_row_form_behind_an_ordered_source(gap):
+def test_equals_the_row_form_after_an_ordered_source(gap):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
     options = {"side_outputs": [LATE], "watermark_strategy": strategy}
 
@@ -188,7 +188,7 @@ def test_several_sessions_of_a_key_end_together_while_another_stays():
 
 
 def test_late_records_that_touch_an_open_session_are_in_it():
-    """One that would be bridged by a later late one is late all the same: records come one after the other."""
+    """A late record that a later late one would connect to the session is still late: records come one by one."""
     late = OutputTag("late", SMALL)
     stream = windowed_harness(EventTimeSessionWindows(10), "k", SMALL, side_outputs=[late])
     with stream.side_output_late_data(late).aggregate({"all": Aggregate.collect("v")}) as one:
@@ -264,7 +264,7 @@ def test_the_first_and_the_last_session_that_python_can_read(at):
 
 
 class Timers(KeyedProcessFunction):
-    """Another function, which had the uid before."""
+    """Another function, which had the same uid before."""
 
     def process_element(self, value, ctx):
         ctx.timer_service().register_event_time_timer(5)
@@ -281,11 +281,11 @@ def test_timers_of_another_function_are_named():
 
 
 def test_a_timer_whose_session_is_not_there_is_ignored():
-    """After an earlier release of Lakestate, which did not record the windows; others are refused."""
+    """This is the case after an earlier release, which did not record the windows; other timers are refused."""
     with windowed_harness(SlidingEventTimeWindows(10, 10), "k", SMALL).aggregate(N) as one:
         one.process_elements([("a", 1)], [1])
         snapshot = one.snapshot()
-    operators = {uid: replace(known, windows=None) for uid, known in snapshot.manifest.operators.items()}
+    operators = {uid: replace(operator, windows=None) for uid, operator in snapshot.manifest.operators.items()}
     snapshot.manifest = replace(snapshot.manifest, operators=operators)
     other = sessions()
     other.initialize_state(snapshot)
@@ -308,7 +308,7 @@ def test_own_classes_are_refused():
 @pytest.mark.parametrize("keys", [3, 200])
 @pytest.mark.parametrize("shift", [0, FIRST_MS // 2])
 def test_spans_are_joined_as_windows_are(keys, shift):
-    """Against `TimeWindow.merge_windows`; with ends so far apart that keys have no room side by side in 64 bits."""
+    """Compared with `TimeWindow.merge_windows`, also with ends so far apart that two keys do not fit into 64 bits."""
     rng = np.random.default_rng(keys)
     gap, count = 9, 500
     codes, starts = rng.integers(0, keys, count), rng.integers(0, 60 * count // keys, count) + shift
@@ -320,9 +320,9 @@ def test_spans_are_joined_as_windows_are(keys, shift):
     made = joined(none, records, gap)
     wanted = []
     for code in np.unique(codes).tolist():
-        own = sorted({TimeWindow(at, at + gap) for at in starts[codes == code].tolist()})
-        merged = [own[0]]
-        for window in own[1:]:
+        windows = sorted({TimeWindow(at, at + gap) for at in starts[codes == code].tolist()})
+        merged = [windows[0]]
+        for window in windows[1:]:
             merged[-1:] = [merged[-1].cover(window)] if merged[-1].intersects(window) else [merged[-1], window]
         wanted += [(code, window.start, window.end) for window in merged]
     assert list(zip(made.codes.tolist(), made.starts.tolist(), made.ends.tolist(), strict=True)) == wanted

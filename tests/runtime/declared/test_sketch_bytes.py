@@ -1,4 +1,4 @@
-"""The bytes of sketches, as released. Run this file as a program to write new ones, and say so to the reader."""
+"""The bytes of sketches, as released. Run this file as a program to write new ones, and tell the reviewer."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_distinct_counts(mode: str) -> None:
     assert stored[:2] == bytes([stored[0], 1]), "version 1 of the library's format"
     assert stored == hll(count), "what is written today"
     again = written(DistinctCount(), pa.array(range(count)), stored)
-    assert given(DistinctCount(), again) == given(DistinctCount(), stored), "values hash as they did"
+    assert given(DistinctCount(), again) == given(DistinctCount(), stored), "values have the same hashes as before"
 
 
 @pytest.mark.parametrize("mode", KLL)
@@ -55,7 +55,7 @@ def test_quantiles(mode: str) -> None:
     median = given(Quantile(0.5), stored)
     assert (NUMBERS[:count] <= median).mean() == pytest.approx(0.5, abs=0 if 1 < count < 1000 else 0.5 / count + 0.03)
     if count < 1000:
-        assert stored == kll(count), "what is written today; of more numbers it is random"
+        assert stored == kll(count), "as it is written today; with more numbers it is random"
     assert given(Quantile(1), written(Quantile(1), pa.array([1e9]), stored)) == 1e9
 
 

@@ -1,4 +1,4 @@
-"""Estimates from sketches against plain Python: exact while there are few values, within their error of many."""
+"""Estimates from sketches against plain Python: exact for few values, within their error for many."""
 
 import math
 from collections import defaultdict
@@ -45,7 +45,7 @@ def harness(aggregates, columns=INPUT, **options):
 
 
 def expected(records):
-    """The results of records of one key, in plain Python."""
+    """Returns the results of records of one key, in plain Python."""
     v, d, s = ({value for value in column if value is not None} for column in list(zip(*records, strict=True))[1:])
     numbers = [record[2] for record in records if record[2] is not None and not math.isnan(record[2])]
     different = {"nan" if math.isnan(value) else value for value in d}
@@ -118,7 +118,7 @@ def test_few_values_of_windows_are_exact(windows, backend):
 
 
 def epochs_of(rng, count, keys=3):
-    """Many values, most of them several times, in epochs of other lengths."""
+    """Returns many values, most of them several times, in epochs of different lengths."""
     values = rng.integers(0, count // 2, count)
     numbers = rng.normal(size=count) * 100
     rows = [
@@ -132,11 +132,11 @@ def epochs_of(rng, count, keys=3):
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_many_values_are_estimated_within_the_error(backend):
     epochs = epochs_of(np.random.default_rng(1), 30_000)
-    seen, found = defaultdict(list), {}
+    seen, estimates = defaultdict(list), {}
     one = harness(ALL, state_backend=backend)
     for records in epochs:
         one.process_elements(records)
-        found |= {row[0]: tuple(row)[1:] for row in one.extract_output_values()}
+        estimates |= {row[0]: tuple(row)[1:] for row in one.extract_output_values()}
         snapshot = one.snapshot()
         one.close()
         one = harness(ALL, state_backend=backend)
@@ -146,7 +146,7 @@ def test_many_values_are_estimated_within_the_error(backend):
     one.close()
     for key, records in seen.items():
         different, numbers = len({record[1] for record in records}), np.array([record[2] for record in records])
-        values, texts, doubles, least, *quantiles, largest = found[key]
+        values, texts, doubles, least, *quantiles, largest = estimates[key]
         assert (values, texts) == (pytest.approx(different, rel=0.06),) * 2, "1.6 % is the standard error"
         assert doubles == pytest.approx(len(numbers), rel=0.06)
         assert (least, largest) == (numbers.min(), numbers.max())
@@ -161,7 +161,7 @@ def test_many_values_are_estimated_within_the_error(backend):
 def test_distinct_counts_do_not_depend_on_where_epochs_are_cut(seed):
     records = [record for epoch in epochs_of(np.random.default_rng(seed), 6000, keys=2) for record in epoch]
     aggregates = {"values": Aggregate.approx_count_distinct("v"), "texts": Aggregate.approx_count_distinct("s")}
-    found = set()
+    estimates = set()
     for length in (6000, 2500, 17):
         with harness(aggregates) as one:
             rows = {}
@@ -169,8 +169,8 @@ def test_distinct_counts_do_not_depend_on_where_epochs_are_cut(seed):
                 one.process_elements(records[start : start + length])
                 rows |= {row[0]: tuple(row) for row in one.extract_output_values()}
                 one.clear_output()
-            found.add(tuple(sorted(rows.values())))
-    assert len(found) == 1
+            estimates.add(tuple(sorted(rows.values())))
+    assert len(estimates) == 1
 
 
 NOW = datetime(2024, 1, 1, 12)
@@ -253,12 +253,12 @@ def test_sketches_expire():
 
 @pytest.mark.parametrize("count", [100, 6000])
 def test_sketches_of_groups_are_combined(count):
-    """Groups 0 and 3 are of one key, group 1 has a key of its own, group 2 had no values, nor had its key's other."""
+    """Groups 0 and 3 have one key, group 1 has its own key; group 2 and the other group of its key have no values."""
     keys, parts = keys_of([0, 1, 2, 0, 2]), [(0, count // 2), (0, count), None, (count // 4, count), None]
     for accumulator in (DistinctCount(), Quantile(0.5)):
         sketches = [None if part is None else sketch_of(accumulator, pa.array(range(*part))) for part in parts]
         [combined] = accumulator.combined(keys, [pa.array(sketches, pa.binary())])
-        assert combined.to_pylist()[1:] == [sketches[1], None], "one alone stays as it is"
+        assert combined.to_pylist()[1:] == [sketches[1], None], "a single sketch is not changed"
         both, one, none = accumulator.given([combined]).to_pylist()
         if isinstance(accumulator, DistinctCount):
             assert (both, one) == (pytest.approx(count, rel=0 if count == 100 else 0.08),) * 2

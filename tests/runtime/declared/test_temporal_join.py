@@ -29,7 +29,7 @@ EPOCHS = st.lists(st.tuples(st.integers(0, 50), st.lists(EVENT, max_size=10)), m
 
 
 class Expected:
-    """What a loop gives that has, when the watermark passes a record's time, all versions that came by then."""
+    """The expected output: a loop that joins a record when the watermark passes it, with all versions until then."""
 
     def __init__(self, how):
         self.how, self.waiting, self.versions, self.late = how, [], [], []
@@ -75,7 +75,7 @@ def test_equals_plain_python(how, backend, restored):
                 (side, at, (key, n) if side == 1 else (key, float(n)))
                 for (side, key, at), n in zip(events, numbers, strict=False)
             ]
-            for side, at, record in sorted(coming, key=lambda event: event[1]):  # as an epoch has them
+            for side, at, record in sorted(coming, key=lambda event: event[1]):  # in the order of an epoch
                 expected.add(watermark, side, at, record)
             one.process_elements([(side, record) for side, _, record in coming], [at for _, at, _ in coming])
             assert not rows_of(one), "not before the watermark has passed"
@@ -91,14 +91,14 @@ def test_equals_plain_python(how, backend, restored):
         assert sorted(map(repr, rows_of(one))) == sorted(map(repr, expected.pass_to(FOREVER)))
         assert sorted(map(repr, late)) == sorted(map(repr, expected.late))
         kept = {key for _, (key, _) in expected.versions if key is not None}
-        assert one.num_keyed_state_entries() == len(kept), "the newest version of each key, and no more"
+        assert one.num_keyed_state_entries() == len(kept), "only the newest version of each key"
         assert one.num_event_time_timers() == 0
         one.close()
 
     check()
 
 
-def test_versions_that_nobody_asks_for_are_forgotten_without_any_record():
+def test_versions_that_are_not_needed_are_forgotten_without_any_record():
     with joined() as one:
         for at in range(100):
             one.process_element2(("a", float(at)), at)
@@ -118,7 +118,7 @@ def test_a_version_that_comes_late_is_valid_for_what_comes_then():
         assert rows_of(one) == [("a", 1, 1.5)]
 
 
-def test_a_version_behind_the_end_of_the_input_is_kept():
+def test_a_version_after_the_end_of_the_input_is_kept():
     with joined("left") as one:
         one.process_both_watermarks(FOREVER)
         one.process_element2(("a", 1.5), 5)
@@ -126,15 +126,15 @@ def test_a_version_behind_the_end_of_the_input_is_kept():
 
 
 def test_slices_of_keys_do_not_change_results(monkeypatch):
-    found = []
+    results = []
     for keys in (1024, 1, 2):
         monkeypatch.setattr(joins, "_KEYS_AT_ONCE", keys)
         with joined("left") as one:
             events = [(2, (key, float(at))) for at in (0, 10) for key in "abc"] + [(1, (key, 1)) for key in "abcd"]
             one.process_elements(events, [0, 0, 0, 10, 10, 10, 5, 12, 10, 3])
             one.end_input()
-            found.append(sorted(rows_of(one), key=repr))
-    assert found[0] == found[1] == found[2] == [("a", 1, 0.0), ("b", 1, 10.0), ("c", 1, 10.0), ("d", 1, None)]
+            results.append(sorted(rows_of(one), key=repr))
+    assert results[0] == results[1] == results[2] == [("a", 1, 0.0), ("b", 1, 10.0), ("c", 1, 10.0), ("d", 1, None)]
 
 
 def test_of_several_versions_of_one_time_the_last_one_counts():

@@ -31,12 +31,12 @@ def harness(n, by, columns=COLUMNS, key="k", descending=True, ttl=None, **option
 
 
 def first(records, n, by, descending):
-    """The first records of one key; of equal values the earlier one comes first."""
+    """Returns the first records of one key; of equal values the earlier one comes first."""
     return sorted(records, key=lambda record: rank(record[by]), reverse=descending)[:n]
 
 
 def applied(rows, known):
-    """Applies the rows of an epoch to what is known by (key, rank), and checks that each fits."""
+    """Applies the rows of an epoch to the rows by (key, rank), and checks that each one fits."""
     for *record, at, op in rows:
         place = (record[0], at)
         if op == "+I":
@@ -60,20 +60,20 @@ def test_equals_plain_python(descending, by, backend, restored):
     @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
     @given(EPOCHS, st.integers(1, 4))
     def check(epochs, n):
-        one, seen, known = harness(n, by, descending=descending, state_backend=backend), {}, {}
+        one, seen, ranks = harness(n, by, descending=descending, state_backend=backend), {}, {}
         one.open()
         for records in epochs:
             one.process_elements(records)
-            before, rows = dict(known), one.extract_output_values()
+            before, rows = dict(ranks), one.extract_output_values()
             one.clear_output()
-            applied(rows, known)
+            applied(rows, ranks)
             for record in records:
                 seen.setdefault(record[0], []).append(record)
             top = {key: first(of_key, n, NAMES.index(by), descending) for key, of_key in seen.items()}
             wanted = {(key, at): record for key, of_key in top.items() for at, record in enumerate(of_key, 1)}
-            assert {place: repr(record) for place, record in known.items()} == {p: repr(r) for p, r in wanted.items()}
+            assert {place: repr(record) for place, record in ranks.items()} == {p: repr(r) for p, r in wanted.items()}
             changed = {row[0:1] + row[-2:-1] for row in map(tuple, rows)}
-            assert changed == {p for p in known if p not in before or repr(before[p]) != repr(known[p])}, "no more"
+            assert changed == {p for p in ranks if p not in before or repr(before[p]) != repr(ranks[p])}, "no more"
             if restored:
                 snapshot = one.snapshot()
                 one.close()
@@ -115,7 +115,7 @@ def moved(snapshot, *arguments, **options):
     return other
 
 
-def test_a_smaller_n_takes_back_what_is_too_much():
+def test_a_smaller_n_retracts_what_is_too_much():
     columns = "k string, v bigint"
     with harness(3, "v", columns) as one:
         epoch(one, ("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 0))
@@ -140,11 +140,11 @@ def test_another_order_brings_what_is_there_into_it():
 def test_first_records_expire_since_they_last_changed():
     ttl = StateTtlConfig.new_builder(Time.milliseconds(15)).build()
     with harness(1, "v", "k string, v bigint", ttl=ttl) as one:
-        found = []
+        changes = []
         for now, v in ((0, 1), (10, 5), (20, 1), (25, 2), (50, 3)):
             one.set_processing_time(now)
-            found.append([(row[1], row[3]) for row in epoch(one, ("a", v))])
-        assert found == [[(1, "+I")], [(1, "-U"), (5, "+U")], [], [(2, "+I")], [(3, "+I")]]
+            changes.append([(row[1], row[3]) for row in epoch(one, ("a", v))])
+        assert changes == [[(1, "+I")], [(1, "-U"), (5, "+U")], [], [(2, "+I")], [(3, "+I")]]
 
 
 def test_keys_of_several_columns_and_nested_values():

@@ -31,14 +31,14 @@ ASSIGNERS = {
 
 def test_rows_come_by_window_and_key_however_the_records_came():
     records = [((key, None, n, None), at) for n, (key, at) in enumerate(zip("cab" * 6, range(0, 36, 2), strict=True))]
-    found = []
+    results = []
     for order in (records, records[::-1]):
         with by_columns(TumblingEventTimeWindows(12), {"n": Aggregate.count()}) as one:
             one.process_elements([record for record, _ in order], [at for _, at in order])
             one.end_input()
-            found.append([(row[2], row[0]) for row in one.extract_output_values()])
-    assert found[0] == found[1] == sorted(found[0])
-    assert len(found[0]) == 9
+            results.append([(row[2], row[0]) for row in one.extract_output_values()])
+    assert results[0] == results[1] == sorted(results[0])
+    assert len(results[0]) == 9
 
 
 @pytest.mark.parametrize("windows", ASSIGNERS)
@@ -53,9 +53,9 @@ def test_deviations_are_those_of_the_numbers_in_each_window(windows, backend):
             some = records[start : start + 5]
             one.process_elements([record for record, _ in some], [at for _, at in some])
         one.end_input()
-        found = [tuple(row) for row in one.extract_output_values()]
-    assert len(found) > 5
-    for *_, values, deviation in found:
+        rows = [tuple(row) for row in one.extract_output_values()]
+    assert len(rows) > 5
+    for *_, values, deviation in rows:
         assert deviation == (pytest.approx(stdev(values)) if len(values) > 1 else None)
 
 
@@ -102,35 +102,35 @@ def test_equals_the_row_form(windows, backend, restored):
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("windows", ASSIGNERS)
-def test_equals_the_row_form_behind_an_ordered_source(windows):
-    """Row windows fire while the watermark follows the records of an epoch, these behind the last of them."""
+def test_equals_the_row_form_after_an_ordered_source(windows):
+    """Row windows fire while the watermark follows the records of an epoch; declared ones after the last record."""
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
     options = {"side_outputs": [LATE], "watermark_strategy": strategy}
 
     @settings(max_examples=max(5, settings.default.max_examples // 4))
     @given(st.lists(EPOCH, max_size=5))
     def check(epochs):
-        found = []
+        results = []
         for make in (by_rows, by_columns):
             with make(ASSIGNERS[windows], **options) as one:
                 for timed in epochs:
                     one.process_elements([record for record, _ in timed], [at for _, at in timed])
                 one.end_input()
-                found.append((sorted(rows_of(one)), list(map(repr, one.get_side_output(LATE)))))
-        assert found[0] == found[1]
+                results.append((sorted(rows_of(one)), list(map(repr, one.get_side_output(LATE)))))
+        assert results[0] == results[1]
 
     check()
 
 
-def test_windows_fire_behind_the_last_record_of_the_epoch_that_makes_them_due():
+def test_windows_fire_after_the_last_record_of_the_epoch_that_makes_them_due():
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
     with by_columns(TumblingEventTimeWindows(10), {"n": Aggregate.count()}, watermark_strategy=strategy) as one:
         record = ("a", None, 1, None)
         one.process_elements([record] * 5, [40, 3, 24, 25, 36])  # in no order
         assert [(row[2].timestamp(), row[-1]) for row in one.extract_output_values()] == [(0, 1), (0.02, 2)]
-        assert one.num_keyed_state_entries() == 2, "nothing is left of windows that came and went"
+        assert one.num_keyed_state_entries() == 2, "nothing is left of windows that opened and ended"
         one.process_elements([record] * 2, [30, 33])
-        assert len(one.extract_output_values()) == 2, "records behind all others make nothing due"
+        assert len(one.extract_output_values()) == 2, "records earlier than all others make nothing due"
         one.end_input()
         assert [row[-1] for row in one.extract_output_values()[2:]] == [3, 1]
 
@@ -141,14 +141,14 @@ def test_results_do_not_depend_on_where_epochs_are_cut(windows):
     @settings(max_examples=max(5, settings.default.max_examples // 4))
     @given(EPOCH, st.integers(0, 8), st.integers(0, 8))
     def check(timed, cut, further):
-        found = []
+        results = []
         for parts in ([timed], [timed[:cut], timed[cut:]], [timed[:further], [], timed[further:]]):
             with by_columns(ASSIGNERS[windows], {"n": Aggregate.count(), "t": Aggregate.sum("v")}) as one:
                 for part in parts:
                     one.process_elements([record for record, _ in part], [at for _, at in part])
                 one.end_input()
-                found.append(rows_of(one))
-        assert found[0] == found[1] == found[2]
+                results.append(rows_of(one))
+        assert results[0] == results[1] == results[2]
 
     check()
 

@@ -29,7 +29,7 @@ RESULTS = [
 
 
 class ByRows(AggregateFunction):
-    """The same aggregates over all records, kept as lists."""
+    """The same aggregates in the row form, over all records, which it keeps as lists."""
 
     def create_accumulator(self) -> tuple[list[int | None], list[float | None]]:
         return [], []
@@ -82,7 +82,7 @@ def rows_of(harness):
 
 
 def found(harness):
-    """Key, start and end in ms, and results."""
+    """Returns key, start and end in ms, and results of each row."""
     rows = [tuple(row) for row in harness.extract_output_values()]
     return [(row[0], *((bound - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) for bound in row[1:3]),
              *row[3:]) for row in rows]  # fmt: skip

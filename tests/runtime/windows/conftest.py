@@ -1,4 +1,4 @@
-"""Windows over records `k string, n bigint` whose event time the test gives."""
+"""Windows over records `k string, n bigint`; the test gives their event times."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,7 +27,7 @@ class Show(ProcessWindowFunction[Any, Any, Any, Any]):
 
 
 class Total(AggregateFunction):
-    """Count and sum, as a list that grows in place: what shares it would show."""
+    """Count and sum, as a list that is changed in place, so that a shared list would be noticed."""
 
     def create_accumulator(self) -> list[int]:
         return [0, 0]
@@ -51,20 +51,20 @@ def add(one: Any, other: Any) -> Any:
 
 
 def nothing_left(harness: Any) -> bool:
-    """Says whether there is no row of any state, and no timer."""
+    """Returns whether no row of any state and no timer exists."""
     snapshot = harness.snapshot()
     return not any(snapshot.table(schema.name).num_rows for schema in snapshot.manifest.schemas)
 
 
 @pytest.fixture
 def windowed() -> Callable[..., WindowedStream[Any]]:
-    """Makes a stream with windows; its end gives a harness."""
+    """Makes a stream with windows; its last call returns a harness."""
     return lambda assigner, **options: windowed_harness(assigner, "k", INPUT, side_outputs=[LATE], **options)
 
 
 @pytest.fixture
 def shown(windowed: Any) -> Callable[..., Any]:
-    """Makes a harness that shows its windows; `more` says what else there is to them."""
+    """Makes a harness that shows its windows; `more` adds further settings to them."""
 
     def make(assigner: Any, more: Callable[[Any], Any] = lambda stream: stream, **options: Any) -> Any:
         return more(windowed(assigner, **options)).process(Show(), SEEN)

@@ -1,4 +1,4 @@
-"""Windows of all records, whatever their keys: functions see no key, and no column that is not the stream's."""
+"""Windows of all records, of any key: functions see no key, and only the columns of the stream."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Seen(AllWindowFunction[Any, Any, Any]):
 
 
 class Numbered(ProcessAllWindowFunction[Any, Any, Any]):
-    """Numbers the results, and those of each window."""
+    """Numbers all results, and the results of each window."""
 
     def open(self, runtime_context: Any) -> None:
         self.opened = runtime_context.get_task_name()
@@ -77,8 +77,8 @@ def test_state_over_a_restore_at_another_parallelism() -> None:
         other.initialize_state(run.snapshot())
         other.process_elements([("c", 4), ("d", 8)], [3, 12])
         other.process_watermark(19)
-        found = run.extract_output_values() + other.extract_output_values()
-        assert found == [(0, "operator [1, 1] 3"), (0, "operator [2, 2] 7"), (10, "operator [3, 1] 8")]
+        rows = run.extract_output_values() + other.extract_output_values()
+        assert rows == [(0, "operator [1, 1] 3"), (0, "operator [2, 2] 7"), (10, "operator [3, 1] 8")]
         other.process_watermark(24)
         assert {n: s for n, s in other.snapshot().states().items() if s} == {"number": {None: 3}}
 
@@ -91,7 +91,7 @@ class Click:
 
 @pytest.mark.parametrize("evictor", [None, CountEvictor(9)])
 def test_sessions_of_dataclasses_reduced(evictor: Any) -> None:
-    expected = "abc"  # the records of the second session stand behind those of the first; c is the last that came
+    expected = "abc"  # records of the second session follow those of the first; c came last
     stream = all_of(EventTimeSessionWindows.with_gap(Time.milliseconds(10)), Click)
     if evictor is not None:
         stream.evictor(evictor)
@@ -110,7 +110,7 @@ def test_count_windows() -> None:
 
 
 class Remembers(ProcessAllWindowFunction[Any, Any, Any], CheckpointedFunction):
-    """Keeps how often it fired in a field, as operator state."""
+    """Counts how often it fired, in a field that is stored as operator state."""
 
     fired = 0
 

@@ -1,4 +1,4 @@
-"""Windows over RocksDB give what they give over the heap, with what was sealed still in memory or written."""
+"""Windows have the same output on RocksDB and on the heap, with sealed changes still in memory or written."""
 
 import random
 from pathlib import Path
@@ -67,7 +67,7 @@ STREAMS: dict[str, Any] = {
 
 
 class WrittenEachEpoch(RocksDBKeyedStateBackend):
-    """Writes what was sealed at once, as a worker does."""
+    """Writes sealed changes at once, as a worker does."""
 
     def settle(self) -> None:
         super().settle()
@@ -75,13 +75,13 @@ class WrittenEachEpoch(RocksDBKeyedStateBackend):
 
 
 def epochs(seed: int) -> list[tuple[int, list[tuple[str, int, int]]]]:
-    """Watermarks and records that partly come late."""
+    """Returns watermarks and records, some of which are late."""
     rng = random.Random(seed)
-    found = []
+    drawn = []
     for step in range(12):
         records = [(f"k{rng.randrange(4)}", rng.randrange(100), step * 8 + rng.randrange(-30, 16)) for _ in range(7)]
-        found.append((step * 8 - 6, sorted(records, key=lambda r: r[2])))
-    return [*found, (END, [])]
+        drawn.append((step * 8 - 6, sorted(records, key=lambda r: r[2])))
+    return [*drawn, (END, [])]
 
 
 def run(windows: str, make_backend: Any, seed: int) -> tuple[list[Any], int]:
@@ -116,9 +116,9 @@ def run(windows: str, make_backend: Any, seed: int) -> tuple[list[Any], int]:
         backend.freeze(0)
         backend.settle()
         backend.attach((), lambda schema: ())
-    left = sum(s.rows for s in backend.statistics() if s.name != "number")
+    remaining = sum(s.rows for s in backend.statistics() if s.name != "number")
     backend.close()
-    return found, left
+    return found, remaining
 
 
 @pytest.mark.parametrize("kind", [RocksDBKeyedStateBackend, WrittenEachEpoch], ids=["in memory", "written"])

@@ -1,4 +1,4 @@
-"""A release with other windows goes on with those that are open, or is refused by name at its start."""
+"""A release with other windows continues with the open ones, or its start is refused by name."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -33,7 +33,7 @@ END = (1 << 63) - 1
 
 
 class Seen(ProcessWindowFunction[Any, Any, Any, Any]):
-    """Has state of its own where windows may have it, which `clear` takes away."""
+    """Has its own state if windows may have it; `clear` removes it."""
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
         window = context.window()
@@ -61,7 +61,7 @@ Told = Callable[[Any], Any]
 def release(
     assigner: Any, told: Told = lambda stream: stream, function: Any = None, **options: Any
 ) -> KeyedOneInputStreamOperatorTestHarness:
-    """Returns a release whose windows are as they are told."""
+    """Returns a release with these windows; `told` adds settings to them."""
     stream = windowed_harness(assigner, "k", INPUT, side_outputs=[LATE], **options)
     if assigner.is_event_time():
         stream.side_output_late_data(LATE)
@@ -73,7 +73,7 @@ def late_by(ms: int) -> Told:
 
 
 def goes_on(before: Any, after: Any, events: list[tuple[int, int]], watermark: int | None = None) -> Any:
-    """Runs a release with records of one key, each a number and its event time; returns the next one behind it."""
+    """Runs a release with records of one key (numbers and event times); returns the next release, with its state."""
     with before:
         before.process_elements([("a", n) for n, _ in events], [at for _, at in events])
         if watermark is not None:
@@ -83,13 +83,13 @@ def goes_on(before: Any, after: Any, events: list[tuple[int, int]], watermark: i
 
 
 def seen(running: Any) -> list[tuple[str, str]]:
-    found = [tuple(row)[1:] for row in running.extract_output_values()]
+    rows = [tuple(row)[1:] for row in running.extract_output_values()]
     running.clear_output()
-    return found
+    return rows
 
 
 def ends_with_nothing(running: Any) -> list[tuple[str, str]]:
-    """Ends the input; returns what comes of it. No state and no timer may be left."""
+    """Ends the input; returns the output. No state and no timer may be left."""
     running.process_watermark(END)
     rows = seen(running)
     assert {name: held for name, held in running.snapshot().states().items() if held} == {}
@@ -153,7 +153,7 @@ def test_a_session_that_is_not_over_by_todays_lateness_is_joined() -> None:
     assert ends_with_nothing(running) == []
 
 
-# What is carried over -------------------------------------------------------------------------------------------------
+# State that the next release continues with ---------------------------------------------------------------------------
 
 CARRIED: dict[str, tuple[Any, Any, list[tuple[str, str]]]] = {
     "size": (
@@ -227,7 +227,7 @@ def test_a_trigger_fires_at_multiples_of_todays_interval() -> None:
 
 
 class Own(TumblingEventTimeWindows):
-    """An author's own, whose windows are spelled as all windows of time."""
+    """An author's assigner; its windows have the text of all windows of time."""
 
 
 def declared(assigner: Any) -> Any:
@@ -307,7 +307,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_windows_that_nobody_could_go_on_with_are_refused_by_name(name: str) -> None:
+def test_windows_that_cannot_continue_are_refused_by_name(name: str) -> None:
     before, after, says = REFUSED[name]
     with before() as first:
         first.process_elements([("a", 1)], [1])

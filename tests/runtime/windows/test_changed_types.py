@@ -1,4 +1,4 @@
-"""Open windows go on where the next release has other records, or another accumulator."""
+"""Open windows continue when the next release has other records, or another accumulator."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -76,5 +76,5 @@ def test_an_accumulator_takes_the_fields_of_the_next_release() -> None:
         after.initialize_state(snapshot)
         after.process_element(("a", 4), 5)
         after.process_watermark(100)
-        found = sorted(after.extract_output_values())
-        assert found == [("sum", repr(SumAndCount(-2 + 1, 7))), ("sum", repr(SumAndCount(-2, 3)))]
+        rows = sorted(after.extract_output_values())
+        assert rows == [("sum", repr(SumAndCount(-2 + 1, 7))), ("sum", repr(SumAndCount(-2, 3)))]

@@ -1,4 +1,4 @@
-"""Windows by count go on with those that are open when a release has another size or slide."""
+"""Open count windows continue when a release has another size or slide."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -31,7 +31,7 @@ def window(number: int) -> str:
 
 
 def released(shown: Shown, before: Any, records: int, after: Any, more: int, *told: Any) -> list[tuple[str, str]]:
-    """Returns what two releases give that follow each other; records are numbered."""
+    """Returns the output of two consecutive releases; records are numbered."""
     with shown(before, *told[:1]) as first:
         first.process_elements([("a", n) for n in range(records)])
         rows, snapshot = seen(first), first.snapshot()
@@ -46,7 +46,7 @@ def test_a_window_that_has_more_records_than_are_wanted_now_is_full_with_the_nex
     assert rows == [(window(0), "0 1 2 3"), (window(1), "4 5")]
 
 
-def test_windows_are_numbered_one_behind_the_other_also_with_a_larger_size(shown: Shown) -> None:
+def test_windows_are_numbered_in_sequence_also_with_a_larger_size(shown: Shown) -> None:
     rows = released(shown, CountTumblingWindowAssigner(2), 7, CountTumblingWindowAssigner(5), 9)
     assert rows == [
         (window(0), "0 1"),
@@ -74,7 +74,7 @@ def test_sliding_windows_go_on_with_another_slide(shown: Shown) -> None:
     sliding=st.booleans(),
 )
 def test_no_record_is_lost_whatever_follows(definitions: list[tuple[int, int, int]], sliding: bool) -> None:
-    """Of a fake state: each window gets records one after the other, until it has as many as are wanted then."""
+    """With a fake state: each window gets records one after the other, until it has the number that is wanted then."""
     state = _State()
     held: dict[int, list[int]] = {}
     last, number = -1, 0
@@ -91,7 +91,7 @@ def test_no_record_is_lost_whatever_follows(definitions: list[tuple[int, int, in
                 assert windows, "a record is in a window, unless windows are further apart than they are long"
             open_ones = {one for one, numbers in held.items() if numbers[-1] < number}
             held = {one: numbers for one, numbers in held.items() if len(numbers) < size}
-            assert not open_ones, "a window that is not full gets each record"
+            assert not open_ones, "a window that is not full gets every record"
             number += 1
 
 

@@ -38,7 +38,7 @@ class Seen(WindowFunction[Any, Any, Any, Any]):
 
 
 class Run:
-    """An operator with one input that may be out of order by so much."""
+    """An operator with one input, and its bound of out-of-orderness."""
 
     def __init__(self, windows: str, out_of_orderness: int) -> None:
         stream = STREAMS[windows](lambda assigner: WindowedStream(COLUMNS, assigner, lambda adapter, *_: adapter))
@@ -82,7 +82,7 @@ class Run:
 @settings(max_examples=settings.default.max_examples // 4)
 @given(data=st.data(), behind=st.sampled_from([0, 3, 8]))
 def test_one_epoch_or_many(windows: str, behind: int, data: Any) -> None:
-    if windows == "early":  # before a window is complete, what has come depends on the order in which it came
+    if windows == "early":  # the content of an incomplete window depends on the order of arrival
         behind = 0
     times = sorted(data.draw(st.lists(st.integers(-30, 90), unique=True, max_size=25)))
     records = [(data.draw(st.sampled_from("ab")), n, at) for n, at in enumerate(times)]
@@ -99,5 +99,5 @@ def test_one_epoch_or_many(windows: str, behind: int, data: Any) -> None:
 
 
 def _in_any_order(rows: Counter[Any]) -> Counter[Any]:
-    """The elements of a window come in the order of the records, which a cut decides where they are out of order."""
+    """Sorts the elements of windows: for records out of order, a cut decides the order in which they come."""
     return Counter({(key, until, " ".join(sorted(seen.split()))): n for (key, until, seen), n in rows.items()})

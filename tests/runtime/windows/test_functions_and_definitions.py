@@ -1,4 +1,4 @@
-"""What window functions are given, the event time of their rows, and what is refused when a job is built."""
+"""The arguments of window functions, the event time of their rows, and definitions that are refused."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ END = (1 << 63) - 1
 
 
 class Remembers(ProcessWindowFunction[Any, Any, Any, Any]):
-    """Counts its calls by window, and by key in a state of each way to one; forgets the window's when it is over."""
+    """Counts calls per window and per key, in a state from each way to get one; clears a window's state at its end."""
 
     in_window = ValueStateDescriptor("calls", Types.LONG())
 
@@ -58,7 +58,7 @@ class Remembers(ProcessWindowFunction[Any, Any, Any, Any]):
         self.from_open = runtime_context.get_reducing_state(ReducingStateDescriptor("opened", add, Types.LONG()))
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
-        # The same name for both, in turn: they must not be mixed up. Descriptors are made anew, as authors do.
+        # Both have the same name in turn, and must not be confused. Descriptors are created again, as authors do.
         of_window = context.window_state().get_state(self.in_window)
         of_key = context.global_state().get_state(ValueStateDescriptor("calls", Types.LONG()))
         of_window.update((of_window.value() or 0) + 1)
@@ -214,7 +214,7 @@ class TestContext:
 
 @dataclass(frozen=True)
 class Grade(Window):
-    """Windows of a kind that the library does not know."""
+    """Windows of a class that the library does not have."""
 
     name: str
 
@@ -231,7 +231,7 @@ class GradeSerializer(WindowSerializer[Grade]):
 
 
 class Graded(WindowAssigner[Any, Grade]):
-    """By what a record holds; the first record of a key is in no window."""
+    """Assigns windows by a record's content; the first record of a key is in no window."""
 
     def __init__(self) -> None:
         self.seen = ValueStateDescriptor("seen", Types.BOOLEAN())
@@ -281,7 +281,7 @@ class TestAnAssignerOfTheAuthors:
 
 
 def test_an_aggregate_of_nothing_gives_no_row(windowed: Any, total: Any) -> None:
-    """Flink calls no function with null: an accumulator whose result is None is a window without elements."""
+    """Flink calls no function with null: an accumulator with the result None counts as a window without elements."""
 
     class Even(type(total)):  # type: ignore[misc]
         def get_result(self, accumulator: list[int]) -> Any:
@@ -318,7 +318,7 @@ def test_the_state_of_a_window_may_expire(windowed: Any) -> None:
 
 
 class Collecting:
-    """An operator whose rows have event times."""
+    """An operator that emits rows with event times."""
 
     def __init__(self, stream: Any, output: str = "k string, n bigint") -> None:
         columns = parse_columns_ddl("k string, n bigint")

@@ -44,7 +44,7 @@ class TestLateness:
             run.process_watermark(END)
             assert empty(run)
 
-    def test_a_record_behind_the_watermark_whose_window_is_open_is_not_late(self, shown: Any, late: Any) -> None:
+    def test_a_record_below_the_watermark_with_an_open_window_is_not_late(self, shown: Any, late: Any) -> None:
         with shown(TUMBLING, lambda s: s.side_output_late_data(late)) as run:
             run.process_watermark(8)
             run.process_element(("a", 1), 0)
@@ -108,9 +108,9 @@ class TestLateness:
             run.process_element(("a", 2), 1)
             assert run.extract_output_values() == [("a", "0-10", "1"), ("a", "0-10", "1 2")]
 
-    def test_a_lateness_that_reaches_behind_the_end_of_time_keeps_the_last_windows(self, shown: Any) -> None:
+    def test_a_lateness_beyond_the_end_of_time_keeps_the_last_windows(self, shown: Any) -> None:
         with shown(TumblingEventTimeWindows.of(ms(1_000)), lambda s: s.allowed_lateness(2_000)) as run:
-            last = END - END % 1_000 - 1_000  # its window ends in time, and is to be kept behind it
+            last = END - END % 1_000 - 1_000  # its window ends in time, and must be kept after it
             run.process_elements([("a", 1), ("b", 2)], [last, last - 10_000])
             run.process_watermark(last + 999)
             run.process_elements([("a", 3), ("b", 4)], [last, last - 10_000])
@@ -192,7 +192,7 @@ class TestTriggers:
 
 
 class Obeys(Trigger[Any, Any]):
-    """Does what the record's number says; has timers of both clocks that do what their time says."""
+    """Does what the record's number says; has timers on both clocks that do what their time says."""
 
     RESULTS = (TriggerResult.CONTINUE, TriggerResult.FIRE, TriggerResult.PURGE, TriggerResult.FIRE_AND_PURGE)
 

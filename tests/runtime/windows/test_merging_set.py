@@ -1,4 +1,4 @@
-"""Which window's state holds which window's contents.
+"""Which window's state has the contents of which window.
 
 Checklist of Flink's `MergingWindowSetTest`, in our words: records of one window; small windows joining a large one;
 one window that closes the gap between two; a window inside another; several merges by one record; windows that are
@@ -74,7 +74,7 @@ def test_the_first_window_keeps_the_contents_as_it_grows(merges: Merges) -> None
     assert windows.add_window(W(-2, 1), merges) == W(-2, 8)
     assert windows.state_window(W(-2, 8)) == W(0, 3)
     assert windows.state_window(W(0, 5)) is None
-    # Only the merged window is told; nothing has to be moved.
+    # Only the merged window is reported; nothing has to be moved.
     assert merges.calls == [
         (W(0, 5), [W(0, 3)], W(0, 3), []),
         (W(0, 8), [W(0, 5)], W(0, 3), []),
@@ -101,7 +101,7 @@ def test_several_windows_with_contents_elsewhere(merges: Merges) -> None:
 
 
 def test_a_window_that_comes_again_keeps_its_contents(merges: Merges) -> None:
-    """With gaps of the records' own, a record may be exactly as long as what there is."""
+    """If records define their gaps, a record's window may equal an existing window."""
     windows = windows_of()
     windows.add_window(W(0, 3), merges)
     windows.add_window(W(2, 5), merges)
@@ -152,14 +152,14 @@ def test_only_changes_are_written_and_nothing_is_left(merges: Merges) -> None:
 
 
 class Tens(MergingWindowAssigner[Any, Any]):
-    """Merges whatever begins in the same ten into the whole ten, even what stands alone."""
+    """Merges all windows that begin in the same ten into the whole ten, even a single one."""
 
     def merge_windows(self, windows: Any, callback: Any) -> None:
         tens: dict[int, list[Any]] = {}
         for window in windows:
             tens.setdefault(window.start // 10 * 10, []).append(window)
-        for ten, found in tens.items():
-            callback.merge(found, W(ten, ten + 10))
+        for ten, windows_of_ten in tens.items():
+            callback.merge(windows_of_ten, W(ten, ten + 10))
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
         raise AssertionError

@@ -1,8 +1,8 @@
 """Session windows through the operator.
 
 Checklist of Flink's `WindowOperatorTest` for these, in our words: sessions with list, reduced and aggregated contents;
-gaps that records decide; late records that close a gap, or come too late; triggers that remember things; timers that a
-trigger left behind; a purge does not end a session; a restore in the middle; nothing is left behind.
+gaps that records decide; late records that close a gap, or come too late; triggers with state; timers that a trigger
+did not delete; a purge does not end a session; a restore in the middle; no state is left at the end.
 """
 
 from typing import Any
@@ -120,7 +120,7 @@ def test_processing_time_sessions(shown: Any, empty: Any) -> None:
 
 def test_records_that_are_no_longer_than_a_point(shown: Any, empty: Any) -> None:
     class Points(EventTimeSessionWindows):
-        """Records of 0 are windows without length, which others may touch."""
+        """Records with 0 have windows without length, which others may touch."""
 
         def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
             if element.n == 0:
@@ -140,7 +140,7 @@ class TestLateness:
         with shown(SESSIONS, lambda s: s.side_output_late_data(late)) as run:
             run.process_element(("a", 1), 20)
             run.process_watermark(25)
-            run.process_element(("a", 2), 12)  # alone it would be over at 21
+            run.process_element(("a", 2), 12)  # alone it would end at 21
             run.process_element(("a", 3), 1)
             run.process_watermark(END)
             assert run.extract_output_values() == [("a", "12-30", "1 2")]
@@ -152,7 +152,7 @@ class TestLateness:
             run.process_element(("a", 1), 0)
             run.process_watermark(10)
             assert run.extract_output_values() == [("a", "0-10", "1")]
-            run.process_element(("a", 2), 5)  # it is not over again, so it waits for its end
+            run.process_element(("a", 2), 5)  # it is open again, so it waits for its end
             assert len(run.extract_output_values()) == 1
             run.process_watermark(15)
             assert run.extract_output_values()[1:] == [("a", "0-15", "1 2")]
@@ -209,7 +209,7 @@ class TestTriggers:
             assert len(run.extract_output_values()) == 1 + 3  # at 16, 24 and the end
             assert empty(run)
 
-    def test_timers_that_a_trigger_leaves_behind_do_nothing(self, shown: Any, empty: Any) -> None:
+    def test_timers_that_a_trigger_did_not_delete_do_nothing(self, shown: Any, empty: Any) -> None:
         class Forgetful(EventTimeTrigger):
             def clear(self, window: Any, ctx: Any) -> None:
                 pass
@@ -253,14 +253,14 @@ class TestTriggers:
             "reducing": ReducingStateDescriptor("seen", max, Types.LONG()),
             "aggregating": AggregatingStateDescriptor("seen", total, Types.LIST(Types.LONG())),
         }[kind]
-        found: list[Any] = []
+        rows: list[Any] = []
 
         class Remembers(EventTimeTrigger):
             def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
                 state = ctx.get_partitioned_state(descriptor)
                 state.add(element if kind == "aggregating" else element.n)
                 seen = state.get()
-                found.append(list(seen) if kind == "list" else seen)
+                rows.append(list(seen) if kind == "list" else seen)
                 return super().on_element(element, timestamp, window, ctx)
 
             def on_merge(self, window: Any, ctx: Any) -> None:
@@ -276,7 +276,7 @@ class TestTriggers:
                 run.process_element(("a", n), at)
             run.process_watermark(END)
             assert empty(run)
-        assert found[-1] == {"list": [1, 2, 5], "reducing": 5, "aggregating": ("total", 3, 8)}[kind]
+        assert rows[-1] == {"list": [1, 2, 5], "reducing": 5, "aggregating": ("total", 3, 8)}[kind]
 
 
 @pytest.mark.parametrize("clock", ["event", "processing"])
@@ -300,12 +300,12 @@ def test_windows_cannot_be_merged_into_one_that_is_over(shown: Any, clock: str) 
 def test_what_a_trigger_aggregates_may_expire(shown: Any, total: Any) -> None:
     descriptor = AggregatingStateDescriptor("seen", total, Types.LIST(Types.LONG()))
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(10)).build())
-    found: list[Any] = []
+    rows: list[Any] = []
 
     class Remembers(EventTimeTrigger):
         def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
             ctx.get_partitioned_state(descriptor).add(element)
-            found.append(ctx.get_partitioned_state(descriptor).get())
+            rows.append(ctx.get_partitioned_state(descriptor).get())
             return super().on_element(element, timestamp, window, ctx)
 
         def on_merge(self, window: Any, ctx: Any) -> None:
@@ -316,7 +316,7 @@ def test_what_a_trigger_aggregates_may_expire(shown: Any, total: Any) -> None:
         for now, n in ((0, 1), (5, 2), (100, 4)):
             run.set_processing_time(now)
             run.process_element(("a", n), n)
-    assert found == [("total", 1, 1), ("total", 2, 3), ("total", 1, 4)]
+    assert rows == [("total", 1, 1), ("total", 2, 3), ("total", 1, 4)]
 
 
 def test_windows_that_merge_have_no_state_of_their_own(windowed: Any) -> None:

@@ -29,7 +29,7 @@ class Session:
 
 
 class Model:
-    """Sessions as they are described, over lists."""
+    """Sessions as documented, over lists."""
 
     def __init__(self, lateness: int) -> None:
         self.lateness = lateness

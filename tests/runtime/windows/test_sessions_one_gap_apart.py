@@ -67,8 +67,8 @@ def _ms(moment: datetime) -> int:
 
 
 def sessions_of(records: Records) -> Counter[Any]:
-    """Returns the sessions of records, by the book: a record at most one gap behind the last one is in its session."""
-    found: Counter[Any] = Counter()
+    """Returns the sessions of records by definition: a record at most one gap after the last one is in its session."""
+    sessions: Counter[Any] = Counter()
     for key in {key for key, _ in records}:
         first = last = number = None
         for at in sorted(time for of, time in records if of == key):
@@ -76,10 +76,10 @@ def sessions_of(records: Records) -> Counter[Any]:
                 last, number = at, number + 1
                 continue
             if last is not None:
-                found[key, first, last + GAP, number] += 1
+                sessions[key, first, last + GAP, number] += 1
             first, last, number = at, at, 1
-        found[key, first, last + GAP, number] += 1
-    return found
+        sessions[key, first, last + GAP, number] += 1
+    return sessions
 
 
 def parts_of(records: Records, cuts: set[int]) -> list[Records]:
@@ -89,7 +89,7 @@ def parts_of(records: Records, cuts: set[int]) -> list[Records]:
 
 
 def run(form: str, parts: list[Records], bound: int, *, follows: bool, parallelism: int) -> Counter[Any]:
-    """Returns what sessions give; where the watermark follows no records, it moves between epochs as the driver's."""
+    """Returns the output of sessions; a watermark that does not follow records moves between epochs, as in a driver."""
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(bound))
     more = {"watermark_strategy": strategy} if follows else {}
     stream = windowed_harness(
@@ -107,7 +107,7 @@ def run(form: str, parts: list[Records], bound: int, *, follows: bool, paralleli
 
 
 class Watermarks:
-    """Where the driver puts an operator `a`, and `b` behind it."""
+    """The watermarks that the driver gives an operator `a`, and `b` downstream of it."""
 
     def __init__(self, edge: StreamEdge) -> None:
         edges = {"a": edge, "b": StreamEdge(upstream="a")}
@@ -116,7 +116,7 @@ class Watermarks:
         self._times: dict[str, tuple[HighestTime, ...]] = {}
 
     def behind(self, times: list[int]) -> int:
-        """Returns where `a` is behind an epoch."""
+        """Returns the watermark of `a` after an epoch."""
         seen = (HighestTime(edge=0, time=max(times)),) if times else ()
         ack = Ack(uid="a", subtask=0, attempt="", records_in=0, records_out=0, event_times=seen)
         self.now, self._times = advance(self._plans, self.now, self._times, {"a": [ack]}, 0, 0)
@@ -157,19 +157,19 @@ def test_sessions_are_those_of_the_book_wherever_a_tie_is_cut(form: str, follows
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_record_of_the_same_millisecond_in_the_next_epoch_joins(form: str) -> None:
-    """Another key's record at 9 is no reason to close a session that ends there."""
+    """Another key's record at 9 does not close a session that ends there."""
     parts = [[("a", 6), ("b", 9)], [("a", 9)]]
     wanted = Counter({("a", 6, 12, 2): 1, ("b", 9, 12, 1): 1})
     assert run(form, parts, 0, follows=True, parallelism=2) == wanted
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_record_one_gap_behind_joins_within_an_epoch(form: str) -> None:
+def test_a_record_one_gap_later_joins_within_an_epoch(form: str) -> None:
     assert run(form, [[("a", 6), ("a", 9)]], 0, follows=True, parallelism=1) == Counter({("a", 6, 12, 2): 1})
 
 
 def windows_of_windows(parts: list[Records]) -> Counter[Any]:
-    """Returns the sessions of the rows of windows of a millisecond, each of which has the time of its record."""
+    """Returns sessions over the rows of one-millisecond windows; each row has the event time of its record."""
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     one = windowed_harness(TumblingEventTimeWindows(1), "k", INPUT, watermark_strategy=strategy)
     other = windowed_harness(EventTimeSessionWindows(GAP), "k", INPUT, side_outputs=[LATE])
@@ -177,7 +177,7 @@ def windows_of_windows(parts: list[Records]) -> Counter[Any]:
     with one.apply(Bounds(), OUTPUT) as first, FORMS["kept"](other.side_output_late_data(LATE)) as second:
 
         def epoch(given: Callable[[], None]) -> None:
-            """What the first one gives goes on in the same epoch, to the second one, which is an epoch behind."""
+            """Passes rows of the first operator to the second in the same epoch; its watermark is an epoch older."""
             if (watermark := moved.now.get("b")) is not None:
                 second.process_watermark(watermark)
             given()
@@ -201,7 +201,7 @@ def test_windows_of_windows_do_not_depend_on_cuts(steps: list[tuple[str, int]], 
     assert windows_of_windows(parts_of(records, cuts)) == Counter(key[:3] for key in sessions_of(records))
 
 
-def test_a_row_one_above_where_the_operator_in_front_stood_joins() -> None:
-    """The window of 9 fires when 11 comes; the one in front then stands at 8, for the second epoch."""
+def test_a_row_one_above_the_upstream_watermark_joins() -> None:
+    """The window of 9 fires when 11 comes; the upstream watermark of the second epoch is 8 then."""
     parts = [[("a", 6), ("a", 9), ("b", 10)], [("b", 10)], [("b", 11)]]
     assert windows_of_windows(parts) == Counter([("a", 6, 12), ("b", 10, 14)])

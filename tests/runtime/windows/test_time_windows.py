@@ -1,7 +1,7 @@
 """Tumbling and sliding windows through the operator.
 
 Checklist of Flink's `WindowOperatorTest` for these, in our words: tumbling and sliding windows with reduce, apply and
-process, by event time and processing time; a restore in the middle; nothing is left behind.
+process, by event time and processing time; a restore in the middle; no state is left at the end.
 """
 
 from collections.abc import Iterable
@@ -44,8 +44,8 @@ def test_windows_before_1970_and_with_an_offset(shown: Any) -> None:
     assert run.extract_output_values() == [("a", "-17--7", "1"), ("a", "-7-3", "2 3")]
 
 
-def test_a_window_that_would_end_behind_the_end_of_time_stops_the_job_by_name(shown: Any) -> None:
-    """No such window ever ends. Flink's 64 bits turn over there, and its records are lost without a word."""
+def test_a_window_that_would_end_after_the_end_of_time_stops_the_job_by_name(shown: Any) -> None:
+    """No such window ever ends. In Flink 64 bits overflow there, and its records are lost without an error."""
     with shown(TumblingEventTimeWindows.of(ms(1_000))) as run:
         with pytest.raises(UserFunctionError, match=r"'a'.*9223372036854776"):
             run.process_element(("a", 1), END - 1)
@@ -70,11 +70,11 @@ def test_windows_of_very_many_times(shown: Any, empty: Any) -> None:
 
 
 class ByNumber(TumblingEventTimeWindows):
-    """Odd numbers have windows that are ten times as long."""
+    """Assigns odd numbers windows that are ten times as long."""
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
-        own = super().assign_windows(element, timestamp, context)
-        return own if element.n % 2 == 0 else [TimeWindow(0, 100)]
+        windows = super().assign_windows(element, timestamp, context)
+        return windows if element.n % 2 == 0 else [TimeWindow(0, 100)]
 
 
 def test_an_assigner_of_time_may_be_made_to_look_at_the_record(shown: Any) -> None:

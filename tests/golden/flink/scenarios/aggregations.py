@@ -1,4 +1,4 @@
-"""sum, min, max, min_by and max_by: whose other fields a row has, and which of equals wins."""
+"""sum, min, max, min_by and max_by: from which record a row's other fields are, and which of equal records wins."""
 
 from scenario import Operation, Scenario, element
 

@@ -55,7 +55,7 @@ class Keyed(KeyedBroadcastProcessFunction):
 
 
 class ToSide(KeyedBroadcastProcessFunction):
-    """Both sides give to a side output; the rules are changed by the one, the count by the other."""
+    """Both sides emit to a side output; one changes the rules, the other the count."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         yield SIDE, Row(ctx.get_current_key(), ctx.get_broadcast_state(RULES).get(value.k))

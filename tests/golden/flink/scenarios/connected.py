@@ -21,7 +21,7 @@ SIDE = OutputTag("side", Types.ROW_NAMED(["k", "t"], [Types.STRING(), Types.LONG
 
 
 class Both(KeyedCoProcessFunction):
-    """Shows what each input sees; both share a state, and set a timer at the sum of what came."""
+    """Shows what each input sees; both share a state, and set a timer at the sum of the values."""
 
     def open(self, runtime_context: Any) -> None:
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.STRING()))
@@ -59,7 +59,7 @@ class Plain(CoProcessFunction):
 
 
 class Maps(CoMapFunction):
-    """Counts over both inputs of a key; gives nothing for zero."""
+    """Counts over both inputs of a key; emits nothing for zero."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

@@ -1,4 +1,4 @@
-"""How a function gives rows: generators, lists, nothing; null fields, and the rows that it gets."""
+"""How a function emits rows: generators, lists, nothing; null fields, and the rows that it gets."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ COLUMNS = "k string, n bigint, text string, flag boolean, real double"
 
 
 class Rows(KeyedProcessFunction):
-    """Gives what the record names."""
+    """Emits what the record names."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         one = (value.k, 1, "x", True, 0.5)

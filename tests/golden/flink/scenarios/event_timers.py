@@ -1,4 +1,4 @@
-"""Event-time timers: when they fire, for which key, and what is seen then."""
+"""Event-time timers: when they fire, for which key, and what they see then."""
 
 from collections.abc import Iterator
 from typing import Any

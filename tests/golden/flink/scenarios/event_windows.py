@@ -24,7 +24,7 @@ LATE = OutputTag("late", Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.LONG
 
 
 class Contents(ProcessWindowFunction):
-    """Shows the window, its elements, and what the context tells."""
+    """Shows the window, its elements, and the values of the context."""
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
         window = context.window()
@@ -59,7 +59,7 @@ class Added(ReduceFunction):
 
 
 class Mean(AggregateFunction):
-    """Gives a row, as the stream's output is one."""
+    """Returns a row, as the output of the stream is one."""
 
     def create_accumulator(self) -> Any:
         return ("", 0, 0)
@@ -90,7 +90,7 @@ def windowed(name: str, about: str, assigner: Any, steps: Any, *, output: str = 
 
 
 def at(*times: int, key: str = "a") -> list[Any]:
-    """Elements whose values are their times."""
+    """Makes elements with their times as values."""
     return [element(key, time, at=time) for time in times]
 
 

@@ -41,7 +41,7 @@ class Mean(AggregateFunction):
 
 
 class Commands(KeyedProcessFunction):
-    """Does `get`, `add x` and `clear` to the state that a subclass opens."""
+    """Applies `get`, `add x` and `clear` to the state that a subclass opens."""
 
     state: Any
 

@@ -1,4 +1,4 @@
-"""Keys of several types, odd ones too: state, timers and the current key follow them."""
+"""Keys of several types, also unusual ones: state, timers and the current key belong to them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from scenario_api import KeyedProcessFunction, Row, Types, ValueStateDescriptor
 
 
 class Count(KeyedProcessFunction):
-    """Counts the records of a key, and sets a timer that tells of it."""
+    """Counts the records of a key, and sets a timer that emits the count."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

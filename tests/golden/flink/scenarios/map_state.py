@@ -1,4 +1,4 @@
-"""Map state: entries, absence and null, and what looks at all of it. Entries are shown sorted: they have no order."""
+"""Map state: entries, absence and null, and methods that read all of it. Entries have no order, so they are sorted."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Processing-time timers, on a clock that stands still until the script sets it."""
+"""Processing-time timers, on a clock that moves only when the script sets it."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -62,7 +62,7 @@ SCENARIOS = [
 
 
 class ByClock(Contents):
-    """Without the watermark, which means nothing there."""
+    """Shows no watermark, which has no meaning there."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         from scenario_api import Row

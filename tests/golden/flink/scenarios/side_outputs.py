@@ -22,7 +22,7 @@ def sorted_out(key: str, number: int) -> Iterator[Any]:
 
 
 class Keyed(KeyedProcessFunction):
-    """Sends numbers to tags, and counts what came of a key."""
+    """Sends numbers to tags, and counts the records of a key."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

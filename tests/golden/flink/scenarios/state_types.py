@@ -1,4 +1,4 @@
-"""Values of every type go into a value state, and come out with the next record."""
+"""Values of every type are put into a value state, and read with the next record."""
 
 import datetime
 import decimal
@@ -18,7 +18,7 @@ def plain(value: Any) -> Any:
 
 
 class Keeps(KeyedProcessFunction):
-    """Puts one value after the other, and shows what it finds."""
+    """Puts one value after the other, and shows what it reads."""
 
     def __init__(self, make_type: Any, values: list[Any]) -> None:
         self.make_type = make_type

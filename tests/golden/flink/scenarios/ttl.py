@@ -1,6 +1,6 @@
-"""Time to live: what update types and visibilities do, per value, per element of a list, per entry of a map.
+"""Time to live: effects of update types and visibilities, per value, per element of a list, per entry of a map.
 
-Recorded in thread mode, which asks Flink's state each time: process mode goes on giving what its worker has cached.
+Recorded in thread mode, which reads Flink's state each time: process mode returns what its worker has cached.
 """
 
 from collections.abc import Iterator
@@ -97,7 +97,7 @@ class Commands(KeyedProcessFunction):
 
 
 def expiring(name: str, about: str, kind: str, config: Any, *script: Any) -> Scenario:
-    """A number in the script is the clock, a text what a record of key `a` does; a pair names another key."""
+    """A number in the script sets the clock, a text is a command of a record of key `a`; a pair names another key."""
     steps = [ProcessingTime(step) if isinstance(step, int) else
              element(*step) if isinstance(step, tuple) else element("a", step) for step in script]  # fmt: skip
     operation = Operation("process", lambda: Commands(kind, config))

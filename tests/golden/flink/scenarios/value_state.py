@@ -1,4 +1,4 @@
-"""Value state: what `value()` gives, and what `update` and `clear` leave."""
+"""Value state: what `value()` returns, and the effects of `update` and `clear`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ INPUT = "k string, do string"
 
 
 class Commands(KeyedProcessFunction):
-    """Does what the record says to a value state: `value`, `clear`, `update 5`, `update none`, one behind the other."""
+    """Does what the record says to a value state: `value`, `clear`, `update 5`, `update none`, one after the other."""
 
     def open(self, runtime_context: Any) -> None:
         self.state = runtime_context.get_state(ValueStateDescriptor("v", Types.LONG()))
@@ -27,7 +27,7 @@ class Commands(KeyedProcessFunction):
 
 
 class TwoStates(KeyedProcessFunction):
-    """Counts in one state, keeps the text in another, and asks for the first a second time."""
+    """Counts in one state, keeps the text in another, and gets the first a second time."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -71,7 +71,7 @@ class Structs(KeyedProcessFunction):
 
 
 class ChangesWithoutUpdate(KeyedProcessFunction):
-    """Appends to the list that `value()` gave, and says so to the state only if the record says `update`."""
+    """Appends to the list that `value()` returned, and updates the state only if the record says `update`."""
 
     def open(self, runtime_context: Any) -> None:
         self.state = runtime_context.get_state(ValueStateDescriptor("v", Types.LIST(Types.LONG())))
