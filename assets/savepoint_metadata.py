@@ -50,7 +50,7 @@ def savepoint_metadata(
         uri: Folder of the job.
     """
     rows, keys = live_size(manifests)
-    row, checkpoint = view.savepoint_row(savepoint.savepoint_id), checkpoint_behind(view, savepoint)
+    row, checkpoint = view.savepoint_row(savepoint.savepoint_id), checkpoint_before(view, savepoint)
     files = len(savepoint.handles) + len(savepoint.manifests) if isinstance(savepoint, Pin) else _files(savepoint)
     return {
         SAVEPOINT_ID: dg.MetadataValue.text(savepoint.savepoint_id),
@@ -92,7 +92,7 @@ def live_size(manifests: Sequence[Manifest]) -> tuple[int | None, int | None]:
     return rows, sum(keys.values())
 
 
-def checkpoint_behind(view: JobView, savepoint: Savepoint) -> CheckpointRow | None:
+def checkpoint_before(view: JobView, savepoint: Savepoint) -> CheckpointRow | None:
     """Returns the newest completed checkpoint that is not newer than a savepoint; None if the newest rows have none."""
     place = savepoint.generation, savepoint.epoch
     for row in islice(view.checkpoints_backwards(), _ROWS):
@@ -158,7 +158,7 @@ def _files(savepoint: Savepoint) -> int:
 __all__ = [
     "SAVEPOINT_ID",
     "Recorded",
-    "checkpoint_behind",
+    "checkpoint_before",
     "live_size",
     "newest_savepoint",
     "recorded_savepoints",

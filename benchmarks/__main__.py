@@ -77,7 +77,7 @@ def stream_command(workload: Workload) -> Callable[..., None]:
         epochs: Annotated[str, typer.Option(help="Sizes of epochs.")] = "200k,1m",
         engines: Annotated[
             str, typer.Option(help="Which engines; those of Flink need `make flink`, and are skipped without it.")
-        ] = ",".join(streams.at_hand(workload)),
+        ] = ",".join(streams.installed_engines(workload)),
         key_types: Annotated[str, typer.Option(help="Types of keys.")] = ",".join(workload.key_types),
         least_epochs: Annotated[
             int, typer.Option(min=MIN_EPOCHS, help="The data set is replayed until it fills this number of epochs.")
@@ -116,7 +116,7 @@ def run_nexmark(
     queries: Annotated[str, typer.Option(help="Which queries.")] = ",".join(QUERIES),
     engines: Annotated[
         str, typer.Option(help="Which engines; Flink needs `make flink`, and is skipped without it.")
-    ] = ",".join(name.removeprefix("nexmark/") for name in nexmark.at_hand()),
+    ] = ",".join(name.removeprefix("nexmark/") for name in nexmark.installed_engines()),
     epoch: Annotated[str, typer.Option(help="Events per epoch.")] = "500k",
     epochs: Annotated[int, typer.Option(min=MIN_EPOCHS, help="Number of epochs.")] = LEAST_EPOCHS,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; shows the median.")] = 1,

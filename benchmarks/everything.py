@@ -100,7 +100,7 @@ def parts(*, small: bool) -> dict[str, Part]:
     """
     keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000, 10_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
-    queries, large = nexmark.Plan(engines=nexmark.at_hand()), state_sizes.LARGE
+    queries, large = nexmark.Plan(engines=nexmark.installed_engines()), state_sizes.LARGE
     if small:
         large = large._replace(records=20_000, touched=1_000, least=10)
         queries = queries._replace(epoch_events=10_000, epochs=5)
@@ -151,7 +151,7 @@ def plan_of(name: str, *, small: bool) -> Plan:
         small: Whether to use sizes that only show whether it works.
     """
     workload = WORKLOADS[name]
-    plan = Plan(workload=name, engines=streams.at_hand(workload), key_types=workload.key_types)
+    plan = Plan(workload=name, engines=streams.installed_engines(workload), key_types=workload.key_types)
     if small:
         return plan._replace(records=100_000, keys=5_000, epochs=(20_000,), least_epochs=5)
     # Only the running count varies the size of epochs; for the others this would take twice as long.

@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     rounds: int = 1
 
 
-def at_hand(workload: Workload) -> list[str]:
+def installed_engines(workload: Workload) -> list[str]:
     """Returns the installed engines that can run a workload; `make flink` installs the others."""
     return [name for name in workload.engines if ENGINES[name].engine != "flink" or FLINK_PYTHON.exists()]
 

@@ -109,7 +109,7 @@ def run(case: Case) -> Outcome:
         strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("t")
         stream = stream.assign_timestamps_and_watermarks(strategy)
     emitted = EmittedRows(of_windows if case.workload == WINDOWS else of_sessions)
-    sink = ForeachEpochSink(emitted) if told_by_sink(case) else DiscardingSink()
+    sink = ForeachEpochSink(emitted) if sums_in_sink(case) else DiscardingSink()
     results(stream, case).sink_to(sink, uid="out")
     client = job.start(spark, available_now=True)
     client.await_termination()
@@ -118,7 +118,7 @@ def run(case: Case) -> Outcome:
     return outcome
 
 
-def told_by_sink(case: Case) -> bool:
+def sums_in_sink(case: Case) -> bool:
     """Returns whether a sink sums the emitted rows: most window functions cannot note what they emit."""
     return case.workload == WINDOWS or (case.workload == SESSIONS and case.engine in DECLARED)
 
@@ -186,7 +186,7 @@ def final(root: str, case: Case, emitted: EmittedRows) -> Tables:
     """Returns the states of a job, and the sums of emitted rows that its function or its sink noted."""
     if case.workload == WORKER_MEMORY:
         return {"numbers": flat(read_state(root, JOB, UID, "numbers"))}
-    if told_by_sink(case):
+    if sums_in_sink(case):
         read = partial(read_state, root, JOB, UID)
         if case.workload == WINDOWS:
             return {OPEN: open_windows(read, CONTENDERS[case.engine].api), EMITTED: emitted.sums}

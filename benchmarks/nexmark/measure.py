@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     rounds: int = 1
 
 
-def at_hand() -> list[str]:
+def installed_engines() -> list[str]:
     """Returns the installed engines; `make flink` installs the others."""
     return [name for name, engine in NEXMARK_ENGINES.items() if engine.engine != "flink" or FLINK_PYTHON.exists()]
 
@@ -93,4 +93,4 @@ def _right(workload: str, inputs: str) -> pa.Table:
     return sums(answer(workload, inputs, PARALLELISM))
 
 
-__all__ = ["Plan", "at_hand", "cases", "measure"]
+__all__ = ["Plan", "cases", "installed_engines", "measure"]

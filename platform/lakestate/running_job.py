@@ -69,7 +69,7 @@ class ProcessState(NamedTuple):
     problem: str | None
 
 
-def told_of(root: str, job: str) -> Process | None:
+def process_info(root: str, job: str) -> Process | None:
     """Returns what users may see of the process of this machine that holds a job; null if there is none."""
     process = process_of(root, job)
     return _told(process) if process is not None else None
@@ -331,6 +331,6 @@ __all__ = [
     "checked_url",
     "ended_from",
     "outcome_of",
+    "process_info",
     "state_of",
-    "told_of",
 ]

@@ -131,7 +131,7 @@ class CheckpointConfig:
 
         State and Delta sinks are exactly once in both modes. With `AT_LEAST_ONCE`, functions (`ForeachEpochSink`) get
         an epoch's rows before it is sealed. If it is then not sealed, they get the rows again, with the same
-        `EpochId.behind`.
+        `EpochId.previous_epoch`.
 
         Raises:
             JobDefinitionError: This mode does not exist.

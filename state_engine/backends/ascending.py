@@ -52,7 +52,7 @@ def distinct(numbers: Numbers) -> Numbers:
     return numbers[is_first]
 
 
-def numbered_anew(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
+def distinct_with_positions(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
     """Returns the distinct numbers, ascending, and the position of each number among them.
 
     Args:
@@ -81,7 +81,7 @@ def spans(first: Numbers, counts: Numbers) -> Numbers:
     return np.repeat(first - before, counts) + np.arange(int(counts.sum()))
 
 
-def laid_over(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
+def merged_layers(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
     """Merges two layers of rows: returns the numbers of both, ascending, and the row of each number.
 
     The upper rows are counted after the lower ones.
@@ -103,8 +103,8 @@ def laid_over(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
     return numbers, rows
 
 
-def back_to(order: Any) -> Numbers:
-    """Returns the inverse of an order: `values[order][back_to(order)]` are the values."""
+def inverse_of(order: Any) -> Numbers:
+    """Returns the inverse of an order: `values[order][inverse_of(order)]` are the values."""
     inverse = np.empty(len(order), np.int64)
     inverse[order] = np.arange(len(order))
     return inverse
@@ -113,12 +113,12 @@ def back_to(order: Any) -> Numbers:
 __all__ = [
     "ANY",
     "Flags",
-    "back_to",
     "distinct",
+    "distinct_with_positions",
     "each_once",
-    "laid_over",
+    "inverse_of",
     "last_of_each",
-    "numbered_anew",
+    "merged_layers",
     "positions_of",
     "spans",
 ]

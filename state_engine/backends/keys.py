@@ -63,7 +63,7 @@ class KeyContext:
         self._observers.append(observer)
         self.__class__ = _ObservedKeyContext
 
-    def tell_of(self, records: int) -> None:
+    def count_records(self, records: int) -> None:
         """Tells the observers how many records were passed as columns."""
         for observer in self._observers:
             observer(records)

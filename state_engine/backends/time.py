@@ -13,7 +13,7 @@ records of the millisecond, wherever they are (docs/adr/0028).
 """
 
 
-def watermark_behind(latest: int, out_of_orderness: int) -> int:
+def watermark_after(latest: int, out_of_orderness: int) -> int:
     """Returns the watermark of an ordered stream, in ms.
 
     Args:
@@ -53,4 +53,4 @@ class OperatorTime:
         self.firing = None
 
 
-__all__ = ["MARGIN", "MAX_WATERMARK", "NO_WATERMARK", "OperatorTime", "watermark_behind"]
+__all__ = ["MARGIN", "MAX_WATERMARK", "NO_WATERMARK", "OperatorTime", "watermark_after"]

@@ -14,7 +14,7 @@ Only the last step is visible to others. Nothing is deleted here.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from state_engine.checkpoint.behind import behind_base
+from state_engine.checkpoint.fold_inputs import read_fold_inputs
 from state_engine.checkpoint.fold_state import FoldedState, commit_state, fold_parts
 from state_engine.checkpoint.leases import files_kept
 from state_engine.checkpoint.plan import StatePlan, plan_state, states_of
@@ -140,9 +140,9 @@ def read_interval(world: World, sealed: StoredManifest, reference: BaseReference
     Raises:
         DamagedManifestError: The chain does not join the base.
     """
-    behind = behind_base(world.storage, world.log, sealed, reference)
-    inherited = inherited_base(world.job, behind.manifests, world.storage_of)
-    return Interval(sealed, reference, behind.base, behind.manifests, inherited)
+    inputs = read_fold_inputs(world.storage, world.log, sealed, reference)
+    inherited = inherited_base(world.job, inputs.manifests, world.storage_of)
+    return Interval(sealed, reference, inputs.base, inputs.manifests, inherited)
 
 
 def _write_all(world: World, access: CheckpointStorageAccess, interval: Interval, *, full: bool) -> list[FoldedState]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from state_engine.checkpoint.behind import Behind, behind_newest_base
+from state_engine.checkpoint.fold_inputs import FoldInputs, newest_fold_inputs
 from state_engine.checkpoint.plan import files_of, layer_of, live_rows, states_of
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
@@ -197,19 +197,19 @@ def _newest(log: ManifestLog, job: str) -> StoredManifest:
     return head
 
 
-def _behind(root: str, log: ManifestLog, head: StoredManifest) -> Behind:
+def _behind(root: str, log: ManifestLog, head: StoredManifest) -> FoldInputs:
     storage = open_storage(root, head.manifest.job)
-    return behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
+    return newest_fold_inputs(storage, log, CheckpointTable(storage, open_tables(storage)), head)
 
 
-def _plan(head: StoredManifest, behind: Behind) -> CompactionPlan:
-    manifest, base = head.manifest, behind.base
-    changes = [ack.changes for one in behind.manifests for operator in one.operators.values() for ack in operator.acks]
+def _plan(head: StoredManifest, inputs: FoldInputs) -> CompactionPlan:
+    manifest, base = head.manifest, inputs.base
+    changes = [ack.changes for one in inputs.manifests for operator in one.operators.values() for ack in operator.acks]
     handles = [handle for handle in changes if handle is not None]
     states = []
     for schema in states_of([manifest]):
         files = files_of(base, schema)
-        live = live_rows(behind.manifests, schema)
+        live = live_rows(inputs.manifests, schema)
         states.append(
             StateLayers(
                 uid=schema.uid,
@@ -227,7 +227,7 @@ def _plan(head: StoredManifest, behind: Behind) -> CompactionPlan:
         generation=manifest.generation,
         epoch=manifest.epoch,
         sealed_at=manifest.processing_time,
-        epochs=len(behind.manifests),
+        epochs=len(inputs.manifests),
         bytes=sum(handle.length for handle in handles),
         states=tuple(states),
         needed=base is None or not base.full or bool(handles),

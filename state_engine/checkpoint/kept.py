@@ -81,7 +81,7 @@ def ensure_kept(
         }
     _none_condemned(storage, needed, what)
     log.chain(stored)
-    _all_there(storage, needed, what)
+    _check_exist(storage, needed, what)
     if head is not None:
         since(log, head, stored)
         since(log, stored, head)
@@ -102,22 +102,24 @@ def ensure_not_condemned(storage: CheckpointStorage, folder: str, what: str) -> 
                 )
 
 
-def ensure_files_kept(storage: CheckpointStorage, files: Collection[str], what: str, *, all_there: bool = True) -> None:
+def ensure_files_kept(
+    storage: CheckpointStorage, files: Collection[str], what: str, *, must_exist: bool = True
+) -> None:
     """Makes sure that files stay, once a lease that lists them is durable.
 
     Args:
         storage: Of the job.
         files: Their paths.
         what: What relies on them, for messages.
-        all_there: Whether all of them have to exist. A reader notices a missing file when it reads it.
+        must_exist: Whether all of them have to exist. A reader notices a missing file when it reads it.
 
     Raises:
         CondemnedError: Retention is removing some of them.
         MissingFileError: Some of them are gone.
     """
     _none_condemned(storage, files, what)
-    if all_there:
-        _all_there(storage, files, what)
+    if must_exist:
+        _check_exist(storage, files, what)
 
 
 def _none_condemned(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
@@ -130,7 +132,7 @@ def _none_condemned(storage: CheckpointStorage, needed: Collection[str], what: s
                 )
 
 
-def _all_there(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
+def _check_exist(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
     folders = sorted({path.rpartition("/")[0] for path in needed})
     existing = {info.path for folder in folders for info in storage.list(folder, recursive=False)}
     if absent := sorted(set(needed) - existing):

@@ -104,7 +104,7 @@ def files_kept(
     clock: Clock | None = None,
     ids: Ids | None = None,
     *,
-    all_there: bool = True,
+    must_exist: bool = True,
 ) -> Iterator[HeldLease]:
     """Keeps retention away from some files, besides those that their epoch needs, while the block runs.
 
@@ -115,7 +115,7 @@ def files_kept(
         purpose: What the lease is for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        all_there: As in `ensure_files_kept`.
+        must_exist: As in `ensure_files_kept`.
 
     Raises:
         CondemnedError: Retention is removing some of them.
@@ -125,7 +125,7 @@ def files_kept(
 
     def check() -> None:
         what = f"The {purpose} of epoch {place.epoch} of generation {place.generation} of job {place.job!r}"
-        ensure_files_kept(storage, files, what, all_there=all_there)
+        ensure_files_kept(storage, files, what, must_exist=must_exist)
 
     lease = _lease(stored, purpose, files=tuple(sorted(files)))
     with _held(storage, lease, check, clock, ids, LEASE_MS) as held:

@@ -15,7 +15,7 @@ LOG_LENGTH = "log length"
 """Trigger of a checkpoint without a request: the log after the newest base has grown long."""
 
 
-def _nobody(_: "PendingCheckpoint | None") -> None:
+def _ignore(_: "PendingCheckpoint | None") -> None:
     """The default of `tell`, for a request that no caller waits for."""
 
 
@@ -33,7 +33,7 @@ class CheckpointRequest:
     trigger: str = "user"
     full: bool = False
     periodic: bool = False
-    tell: "Callable[[PendingCheckpoint | None], None]" = _nobody
+    tell: "Callable[[PendingCheckpoint | None], None]" = _ignore
 
 
 @dataclass

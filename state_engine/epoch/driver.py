@@ -33,7 +33,7 @@ from state_engine.epoch.ports import (
     OperatorPlan,
     Publisher,
     Sinks,
-    SourceState,
+    SourcePositions,
     Tasks,
 )
 from state_engine.epoch.request import Head
@@ -132,7 +132,7 @@ class EpochDriver:
         """Refuses every later epoch before it does any work; the running one is finished. Callable from any thread."""
         self._stopping = True
 
-    def run_epoch(self, tasks: Tasks, sources: SourceState) -> StoredManifest:
+    def run_epoch(self, tasks: Tasks, sources: SourcePositions) -> StoredManifest:
         """Runs and seals one micro-batch; returns normally only after a verified seal and all sink commits (E8).
 
         Args:
@@ -164,7 +164,7 @@ class EpochDriver:
                 otherwise each checkpoint would cause the next one.
         """
         held = carry.still(self._head.manifest)
-        sources = SourceState(metadata=held.source_metadata, positions=held.sources)
+        sources = SourcePositions(metadata=held.source_metadata, positions=held.sources)
         return self._run("idle", tasks, sources, barrier=barrier)
 
     def run_end_of_input(self, tasks: Tasks) -> Iterator[StoredManifest]:
@@ -174,7 +174,7 @@ class EpochDriver:
         later one it can only finish what the operators still hold.
         """
         held = carry.still(self._head.manifest)
-        sources = SourceState(metadata=held.source_metadata, positions=held.sources)
+        sources = SourcePositions(metadata=held.source_metadata, positions=held.sources)
         last = False
         while not last:
             last = has_ended(self.operators, at_end(self.operators, self._head.manifest.watermarks))
@@ -243,7 +243,7 @@ class EpochDriver:
         self,
         kind: ManifestKind,
         tasks: Tasks,
-        sources: SourceState,
+        sources: SourcePositions,
         *,
         end_of_input: bool = False,
         barrier: bool = True,
@@ -363,7 +363,7 @@ class EpochDriver:
             self._barriers.acknowledged(mark.checkpoint_id, self._clock.steady_ms())
 
     def _manifest(
-        self, kind: ManifestKind, plan: EpochPlan, sources: SourceState, acks: Acks, mark: Mark | None
+        self, kind: ManifestKind, plan: EpochPlan, sources: SourcePositions, acks: Acks, mark: Mark | None
     ) -> Manifest:
         """Returns the manifest to seal (E6). Adopts the newest base that has become visible."""
         held = carry.still(self._head.manifest)

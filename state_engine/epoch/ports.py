@@ -122,7 +122,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     trigger: str = ""
 
 
-class SourceState(msgspec.Struct, frozen=True, kw_only=True):
+class SourcePositions(msgspec.Struct, frozen=True, kw_only=True):
     """The source positions after an epoch, as in Spark's offset log."""
 
     metadata: str = ""
@@ -130,7 +130,7 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
     fingerprints: tuple[SourceFingerprint, ...] = ()
 
 
-class SinkStanding(msgspec.Struct, frozen=True, kw_only=True):
+class TableFence(msgspec.Struct, frozen=True, kw_only=True):
     """How far a sink's table is, and which log has written to it.
 
     Args:
@@ -182,7 +182,7 @@ class Log(Protocol):
         """Returns the log's birth id, None if it has none yet."""
         ...
 
-    def bear(self, birth_id: str, now_ms: int) -> None:
+    def create_birth_id(self, birth_id: str, now_ms: int) -> None:
         """Gives the log a birth id, unless it has one.
 
         Raises:
@@ -212,7 +212,7 @@ class Sinks(Protocol):
     declared dead may still send either.
     """
 
-    def standings(self) -> Sequence[SinkStanding]:
+    def fences(self) -> Sequence[TableFence]:
         """Returns how far the tables of the sinks are; changes nothing. Other sinks have no numbers to compare."""
         ...
 
@@ -407,9 +407,9 @@ __all__ = [
     "Mark",
     "OperatorPlan",
     "Publisher",
-    "SinkStanding",
     "Sinks",
-    "SourceState",
+    "SourcePositions",
     "StreamEdge",
+    "TableFence",
     "Tasks",
 ]

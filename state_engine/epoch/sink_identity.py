@@ -35,7 +35,7 @@ class SinkIdentity:
         """The sinks as the next manifests record them."""
         return tuple(self._today.values())
 
-    def stands(self, uid: str, manifest: Manifest) -> bool:
+    def is_current(self, uid: str, manifest: Manifest) -> bool:
         """Whether the job has the very sink that an epoch's output for this uid belongs to.
 
         Older releases did not record the table; then only the uid is compared.
@@ -49,7 +49,7 @@ class SinkIdentity:
             SinkError: One is gone or writes elsewhere, and it does not have the output, or that is unknown.
         """
         manifest = sealed.manifest
-        for uid in self._lost(manifest):
+        for uid in self._missing_sinks(manifest):
             if self._has(table_of(manifest, uid), manifest) is not True:
                 raise SinkError(
                     f"Sealed epoch {manifest.epoch} of job {self._job!r} may still owe its output to "
@@ -73,7 +73,7 @@ class SinkIdentity:
             SinkRewindError: One is gone or writes elsewhere.
         """
         for manifest, goes in [*((m, True) for m in left), *((m, False) for m in entered)]:
-            for uid in self._lost(manifest):
+            for uid in self._missing_sinks(manifest):
                 sink = table_of(manifest, uid)
                 if self._is_fenced(sink, generation) or (goes and self._has(sink, manifest) is False):
                     continue
@@ -85,10 +85,10 @@ class SinkIdentity:
                     "as they are.",
                 )
 
-    def _lost(self, manifest: Manifest) -> list[str]:
+    def _missing_sinks(self, manifest: Manifest) -> list[str]:
         """Returns the uids that have output in this epoch and do not name the same sink today."""
         outputs = (file for operator in manifest.operators.values() for ack in operator.acks for file in ack.outputs)
-        return [uid for uid in dict.fromkeys(file.output for file in outputs) if not self.stands(uid, manifest)]
+        return [uid for uid in dict.fromkeys(file.output for file in outputs) if not self.is_current(uid, manifest)]
 
     def _has(self, sink: SinkTable | None, manifest: Manifest) -> bool | None:
         """Whether a sink has the output of an epoch; None where that is unknown."""

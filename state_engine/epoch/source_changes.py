@@ -18,7 +18,7 @@ from state_engine.epoch.source_options import (
     shown,
     spelled,
 )
-from state_engine.epoch.source_places import place, same_place, why_not_followed
+from state_engine.epoch.source_paths import place, same_place, why_not_followed
 from state_engine.errors import SourcesChangedError
 from state_engine.log.records import Manifest
 from state_engine.log.source_records import SourceFingerprint

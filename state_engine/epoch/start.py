@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from state_engine.clock import Clock, Ids
-from state_engine.epoch import carry, debts, look, sink_standing
+from state_engine.epoch import carry, debts, look, table_fences
 from state_engine.epoch.compatibility import check, check_imported, check_parallelism
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
-from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks, SinkStanding, SourceHold
+from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks, SourceHold, TableFence
 from state_engine.epoch.request import Head, RestoreTarget, StartRequest
 from state_engine.epoch.seal import seal
 from state_engine.epoch.sink_moves import transaction_place
@@ -82,62 +82,62 @@ class StartUp:
         for _ in range(self._claim_attempts):
             # The sinks first: those of a live driver are never ahead of its log. Then the floors: retention may free
             # all that a slow look at the log has seen.
-            standings, floors = self._sinks.standings(), self._log.floors()
+            fences, floors = self._sinks.fences(), self._log.floors()
             head = look.newest(self._log)
             me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1 if head else 1)
             look.fence(head, me)
             if wanted is not None and look.is_decided(self._log, request.job, wanted, head):
                 wanted = None
-            strange = self._strange(request, wanted, standings, head, floors)
+            foreign = self._foreign(request, wanted, fences, head, floors)
             successor, goal = head.manifest.successor if head else None, wanted
-            if goal is None and head is not None and strange and (successor is None or _overtaken(successor, strange)):
+            if goal is None and head is not None and foreign and (successor is None or _overtaken(successor, foreign)):
                 goal = RestoreTarget(stored=head)  # in a generation that is higher than those of the tables
             if goal is not None:
-                self._validate(request, goal, head, strange)
+                self._validate(request, goal, head, foreign)
             self._crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch if head else 0)
             operators = carry.planned(request, successor, head if goal is None and successor is None else None)
             sealed: StoredManifest | None = None
             if head is None:
-                sealed = self._begin(request, goal, me, operators, floors, strange)
+                sealed = self._begin(request, goal, me, operators, floors, foreign)
                 goal = wanted = None
             elif successor is not None:
-                sealed = self._finish_fork(request, head, successor, me, operators if goal is None else None, strange)
+                sealed = self._finish_fork(request, head, successor, me, operators if goal is None else None, foreign)
             elif goal is not None:
-                self._close(request, goal, head, me, strange)
+                self._close(request, goal, head, me, foreign)
             else:
                 sealed = self._claim(request, head, me, operators)
             if sealed is not None and goal is None:
-                return self._settle(request, sealed, operators, strange)
+                return self._settle(request, sealed, operators, foreign)
         raise FencedError(
             f"Another driver of job {request.job!r} sealed {self._claim_attempts} epochs while this one was starting.",
             action="Stop the other driver, then start again.",
         )
 
-    def _strange(
+    def _foreign(
         self,
         request: StartRequest,
         wanted: RestoreTarget | None,
-        standings: Sequence[SinkStanding],
+        fences: Sequence[TableFence],
         head: StoredManifest | None,
         floors: Mapping[int, int],
-    ) -> list[SinkStanding]:
+    ) -> list[TableFence]:
         """Returns the sinks with tables that have to be adopted; refuses the start if adoption was not requested."""
-        strange = sink_standing.strange(standings, self._log, head, floors)
-        sink_standing.adopted(strange, request.job, head, adopt_sinks=request.adopt_sinks)
+        foreign = table_fences.foreign_or_ahead(fences, self._log, head, floors)
+        table_fences.check_adoption(foreign, request.job, head, adopt_sinks=request.adopt_sinks)
         goes_back = head is not None and wanted is not None and not wanted.imported
-        if strange and goes_back and not request.keep_output:
+        if foreign and goes_back and not request.keep_output:
             raise SinkAheadError(
-                f"Sink {strange[0].uid!r} of job {request.job!r} is adopted; no sink is rewound in the same start.",
+                f"Sink {foreign[0].uid!r} of job {request.job!r} is adopted; no sink is rewound in the same start.",
                 action="Restore with keep_output=True as well; or adopt the sinks first, and then restore.",
             )
-        return strange
+        return foreign
 
     def _validate(
         self,
         request: StartRequest,
         wanted: RestoreTarget,
         head: StoredManifest | None,
-        strange: Sequence[SinkStanding],
+        foreign: Sequence[TableFence],
     ) -> None:
         """Refuses a restore in S1, before anything is written."""
         target = wanted.seen
@@ -152,8 +152,8 @@ class StartUp:
             check_imported(request, head)
         elif target.manifest.job == request.job:
             look.read_target(self._log, carry.origin_of(wanted), wanted.adopted)
-            if head is not None and not (request.keep_output or strange):
-                self._check_sinks(request, head, target, _behind(self._log.generations()))
+            if head is not None and not (request.keep_output or foreign):
+                self._check_sinks(request, head, target, _next_generation(self._log.generations()))
 
     def _check_sinks(
         self, request: StartRequest, head: StoredManifest, target: StoredManifest, generation: int
@@ -173,19 +173,19 @@ class StartUp:
         me: look.Incarnation,
         operators: tuple[OperatorPlan, ...],
         floors: Mapping[int, int],
-        strange: Sequence[SinkStanding],
+        foreign: Sequence[TableFence],
     ) -> StoredManifest | None:
         """Seals the first manifest of a job: from nothing, or where nothing is closed (a fork; all was deleted).
 
         Its generation has no floor: numbers of deleted epochs are never used again, and sinks ignore generations that
         they have left. If another start has begun the job in the same way meanwhile, that one holds the number.
         """
-        now, generation = self._clock.now_ms(), _behind(floors, strange)
+        now, generation = self._clock.now_ms(), _next_generation(floors, foreign)
         if wanted is None:
             first = carry.first(request, generation=generation, incarnation=me.nonce, now_ms=now)
             return self._put_claim(first)
         target = wanted.seen.manifest
-        if generation > 1 and target.job == request.job and target.sinks and not (request.keep_output or strange):
+        if generation > 1 and target.job == request.job and target.sinks and not (request.keep_output or foreign):
             raise SinkRewindError(
                 f"All epochs of job {request.job!r} after epoch {target.epoch} were deleted, so it is unknown which "
                 "output has to be removed from its sinks.",
@@ -251,19 +251,19 @@ class StartUp:
         wanted: RestoreTarget,
         head: StoredManifest,
         me: look.Incarnation,
-        strange: Sequence[SinkStanding],
+        foreign: Sequence[TableFence],
     ) -> None:
         """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more.
 
         If it loses the number to an older driver, it claims the job, so that it does not lose again.
         """
         successor = Successor(
-            generation=_behind(self._log.generations(), strange),
+            generation=_next_generation(self._log.generations(), foreign),
             origin=carry.origin_of(wanted),
             parallelism=request.parallelism,
-            keep_output=request.keep_output or wanted.imported or bool(strange),
+            keep_output=request.keep_output or wanted.imported or bool(foreign),
             adopted=wanted.adopted,
-            adopt_sinks=bool(strange),
+            adopt_sinks=bool(foreign),
             reset_processing_time=request.reset_processing_time and wanted is request.restore,
             allow_changed_sources=request.allow_changed_sources,
         )
@@ -283,7 +283,7 @@ class StartUp:
         successor: Successor,
         me: look.Incarnation,
         operators: tuple[OperatorPlan, ...] | None,
-        strange: Sequence[SinkStanding],
+        foreign: Sequence[TableFence],
     ) -> StoredManifest | None:
         """Rewinds the sinks and seals the first manifest of the generation that a closing manifest announces.
 
@@ -299,16 +299,16 @@ class StartUp:
         if operators is not None:
             allowed = {*request.allow_changed_sources, *successor.allow_changed_sources}
             check(replace(request, allow_changed_sources=tuple(sorted(allowed))), target.manifest)
-        keep_output = successor.keep_output or request.keep_output or bool(strange)
+        keep_output = successor.keep_output or request.keep_output or bool(foreign)
         if not keep_output:
             self._check_sinks(request, closing, target, successor.generation)
         self._prepare_sinks()
         owed = None if successor.origin.imported else debts.owed_by_target(self._log, closing, target)
-        uids = [one.uid for one in strange]
+        uids = [one.uid for one in foreign]
         if owed is not None:
             leave_out = request.keep_output or (successor.keep_output and not successor.adopt_sinks)
             debts.pay(self._sinks, owed, self._sink_attempts, leave_out=leave_out, without=uids)
-        if not _overtaken(successor, strange):
+        if not _overtaken(successor, foreign):
             self._sinks.adopt(uids, successor.generation, owed)
             self._sinks.rewind(target, successor.generation, keep_output=keep_output)
         self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
@@ -351,7 +351,7 @@ class StartUp:
     def _prepare_sinks(self) -> None:
         """Creates sinks that are new. No sink gets anything before the log has a birth id."""
         if self._log.birth() is None:
-            self._log.bear(self._ids.new_id(), self._clock.now_ms())
+            self._log.create_birth_id(self._ids.new_id(), self._clock.now_ms())
         self._sinks.prepare()
 
     def _settle(
@@ -359,12 +359,12 @@ class StartUp:
         request: StartRequest,
         claim: StoredManifest,
         operators: tuple[OperatorPlan, ...],
-        strange: Sequence[SinkStanding],
+        foreign: Sequence[TableFence],
     ) -> Head:
         """Creates sinks that are new and pays what the chain owes: the newest output, a half-finished publish."""
         epoch = claim.manifest.epoch
         self._prepare_sinks()
-        self._sinks.adopt([one.uid for one in strange], claim.manifest.generation, None)
+        self._sinks.adopt([one.uid for one in foreign], claim.manifest.generation, None)
         if (debt := debts.owed(self._log, claim)) is not None:
             debts.pay(self._sinks, debt, self._sink_attempts, leave_out=request.keep_output)
         self._crash.at(CrashPoint.S3_SINKS_COMMITTED, epoch)
@@ -379,18 +379,18 @@ class StartUp:
         )
 
 
-def _behind(generations: Iterable[int], strange: Sequence[SinkStanding] = ()) -> int:
+def _next_generation(generations: Iterable[int], foreign: Sequence[TableFence] = ()) -> int:
     """Returns the next generation: its number is unused, in the log and in the tables that the job takes over."""
-    return max([0, *generations, *(transaction_place(one.fence)[0] for one in strange)]) + 1
+    return max([0, *generations, *(transaction_place(one.fence)[0] for one in foreign)]) + 1
 
 
 def _is_of_older_driver(stored: StoredManifest, me: look.Incarnation) -> bool:
     return stored.manifest.kind in ("epoch", "idle") and stored.manifest.incarnation_number < me.number
 
 
-def _overtaken(successor: Successor, strange: Sequence[SinkStanding]) -> bool:
+def _overtaken(successor: Successor, foreign: Sequence[TableFence]) -> bool:
     """Returns whether a table has seen the generation that a closing manifest announces, or a later one."""
-    return any(transaction_place(one.fence)[0] >= successor.generation for one in strange)
+    return any(transaction_place(one.fence)[0] >= successor.generation for one in foreign)
 
 
 __all__ = ["StartUp"]

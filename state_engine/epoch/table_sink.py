@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from state_engine.epoch import look
-from state_engine.epoch.ports import Log, SinkStanding
+from state_engine.epoch.ports import Log, TableFence
 from state_engine.epoch.sink_moves import (
     SinkMove,
     birth_transaction_id,
@@ -25,14 +25,14 @@ from state_engine.log.records import Manifest, OutputFile
 from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, TableVersion, commit_once
 
 
-def standing(table: OutputTable, job: str, sink: str) -> SinkStanding:
+def standing(table: OutputTable, job: str, sink: str) -> TableFence:
     """Returns how far the table of a sink is, and which log has written to it."""
     try:
         version = table.open()
     except NotFoundError:
-        return SinkStanding(uid=sink, table=table.path)
+        return TableFence(uid=sink, table=table.path)
     birth = version.transaction_version(birth_transaction_id(job, sink))
-    return SinkStanding(uid=sink, table=table.path, fence=_fence(version, transaction_id(job, sink)), birth=birth)
+    return TableFence(uid=sink, table=table.path, fence=_fence(version, transaction_id(job, sink)), birth=birth)
 
 
 def _fence(table: TableVersion, app_id: str) -> int:
@@ -76,7 +76,7 @@ class TableSink:
         if (table := self._opened()) is not None:
             self._check_fits(table)
 
-    def standing(self) -> SinkStanding:
+    def standing(self) -> TableFence:
         """Returns how far the table is, and which log has written to it."""
         return standing(self._table, self._job, self._uid)
 

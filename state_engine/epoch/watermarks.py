@@ -13,7 +13,7 @@ ran, none could receive its records, and they may be waiting now.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from state_engine.backends.time import MARGIN, MAX_WATERMARK, NO_WATERMARK, watermark_behind
+from state_engine.backends.time import MARGIN, MAX_WATERMARK, NO_WATERMARK, watermark_after
 from state_engine.epoch.ports import OperatorPlan, StreamEdge
 from state_engine.log.records import Ack, EarliestTimers, HighestTime, Manifest
 
@@ -175,7 +175,7 @@ def _of_edge(
     if not times:
         return None if clock.is_idle(edge, clock.since) else NO_WATERMARK
     awake = [t.time for t in times if not clock.is_idle(edge, t.active_at)]
-    return watermark_behind(min(awake), edge.out_of_orderness) if awake else None
+    return watermark_after(min(awake), edge.out_of_orderness) if awake else None
 
 
 class _Clock(NamedTuple):

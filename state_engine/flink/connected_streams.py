@@ -10,7 +10,7 @@ from state_engine.api.co_functions import (
 )
 from state_engine.errors import JobDefinitionError
 from state_engine.flink.data_stream import DataStream
-from state_engine.flink.differences import CONNECTED_STREAMS, Unlike
+from state_engine.flink.differences import CONNECTED_STREAMS, PyFlinkCounterpart
 from state_engine.flink.elements import output_type_of
 from state_engine.flink.keyed_stream import KeyedStream
 from state_engine.flink.keys import Key, Selector
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from state_engine.flink.environment import StreamExecutionEnvironment
 
 
-class ConnectedStreams(Unlike):
+class ConnectedStreams(PyFlinkCounterpart):
     """Two streams, keyed or not; their elements go to the two methods of one function."""
 
-    _not_there = CONNECTED_STREAMS
+    _unsupported = CONNECTED_STREAMS
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
         self.stream1 = stream1

@@ -12,7 +12,7 @@ from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError
-from state_engine.flink.differences import DATA_STREAM, DATA_STREAM_SINK, Unlike, ignore
+from state_engine.flink.differences import DATA_STREAM, DATA_STREAM_SINK, PyFlinkCounterpart, ignore
 from state_engine.flink.elements import output_type_of, project_type
 from state_engine.flink.keys import Selector, key_of
 from state_engine.flink.nodes import BroadcastNode, Node, SideNode, SinkEntry, StatelessNode, TimedNode, UnionNode
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from state_engine.flink.results import CloseableIterator
 
 
-class DataStream(Unlike):
+class DataStream(PyFlinkCounterpart):
     """A stream of elements; PyFlink's class of the same name.
 
     Elements are rows, tuples, or bare values, by their type. Consecutive `map`, `flat_map` and `filter` calls run in
     one operator, as Flink chains them. An unsupported method of PyFlink's class raises `UnsupportedMethodError`.
     """
 
-    _not_there = DATA_STREAM
+    _unsupported = DATA_STREAM
 
     def __init__(self, env: "StreamExecutionEnvironment", node: Node) -> None:
         self._env = env
@@ -327,10 +327,10 @@ class DataStream(Unlike):
         return collect(self._env, self._node, job_execution_name, limit)
 
 
-class DataStreamSink(Unlike):
+class DataStreamSink(PyFlinkCounterpart):
     """A sink on a stream; PyFlink's class of the same name."""
 
-    _not_there = DATA_STREAM_SINK
+    _unsupported = DATA_STREAM_SINK
 
     def __init__(self, env: "StreamExecutionEnvironment", entry: SinkEntry) -> None:
         self._env = env

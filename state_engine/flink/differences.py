@@ -88,15 +88,15 @@ NAMES = {
 """PyFlink's names that programs import and that are missing here, with what to do instead."""
 
 
-class Unlike:
+class PyFlinkCounterpart:
     """Base of the classes that PyFlink has too: the error for a missing method says what to do instead."""
 
-    _not_there: ClassVar[dict[str, str]] = {}
+    _unsupported: ClassVar[dict[str, str]] = {}
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
-        if name in self._not_there:
-            raise UnsupportedMethodError(f"{kind}.{name}() is not supported.", action=self._not_there[name])
+        if name in self._unsupported:
+            raise UnsupportedMethodError(f"{kind}.{name}() is not supported.", action=self._unsupported[name])
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
 
@@ -135,7 +135,7 @@ __all__ = [
     "NAMES",
     "STREAM",
     "WINDOWED_STREAM",
-    "Unlike",
+    "PyFlinkCounterpart",
     "ignore",
     "refuse_name",
 ]

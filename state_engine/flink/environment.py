@@ -22,7 +22,7 @@ from state_engine.flink import configuration as keys
 from state_engine.flink.collections import batch_of
 from state_engine.flink.configuration import Configuration, RuntimeExecutionMode
 from state_engine.flink.data_stream import DataStream
-from state_engine.flink.differences import ENVIRONMENT, Unlike, ignore
+from state_engine.flink.differences import ENVIRONMENT, PyFlinkCounterpart, ignore
 from state_engine.flink.elements import type_of_values
 from state_engine.flink.job_client import JobClient
 from state_engine.flink.nodes import CollectionNode, FrameNode, Node, SinkEntry
@@ -40,7 +40,7 @@ from state_engine.spark.wire.schemas import struct_of
 DEFAULT_NAME = "Flink Streaming Job"
 
 
-class StreamExecutionEnvironment(Unlike):
+class StreamExecutionEnvironment(PyFlinkCounterpart):
     """Records the calls of a program; `execute` makes a `StreamJob` from them and runs it.
 
     An unsupported method of PyFlink's class raises `UnsupportedMethodError`.
@@ -50,7 +50,7 @@ class StreamExecutionEnvironment(Unlike):
         session: The Spark session; by default the process's session, or a local one, created when it is needed.
     """
 
-    _not_there = ENVIRONMENT
+    _unsupported = ENVIRONMENT
 
     def __init__(self, configuration: Configuration | None = None, session: Any = None) -> None:
         self.ignored: set[str] = set()

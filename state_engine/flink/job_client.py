@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from state_engine.errors import UnsupportedMethodError
-from state_engine.flink.differences import JOB_CLIENT, Unlike
+from state_engine.flink.differences import JOB_CLIENT, PyFlinkCounterpart
 from state_engine.flink.results import JobExecutionResult
 from state_engine.spark.driver.client import JobClient as SparkJobClient
 
@@ -80,7 +80,7 @@ class CompletableFuture(Generic[T]):
         return False
 
 
-class JobClient(Unlike):
+class JobClient(PyFlinkCounterpart):
     """A running job; PyFlink's class of the same name.
 
     Args:
@@ -88,7 +88,7 @@ class JobClient(Unlike):
         name: The job's name.
     """
 
-    _not_there = JOB_CLIENT
+    _unsupported = JOB_CLIENT
 
     def __init__(self, client: SparkJobClient, name: str) -> None:
         self.client = client

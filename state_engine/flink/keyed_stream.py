@@ -15,7 +15,7 @@ from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.flink.data_stream import DataStream
-from state_engine.flink.differences import KEYED_STREAM, WINDOWED_STREAM, Unlike
+from state_engine.flink.differences import KEYED_STREAM, WINDOWED_STREAM, PyFlinkCounterpart
 from state_engine.flink.elements import output_type_of
 from state_engine.flink.keys import Key, Selector
 from state_engine.flink.nodes import KeyedNode, Node
@@ -35,7 +35,7 @@ class KeyedStream(DataStream):
     Methods that concern elements and not keys (`union`, `project`, `print`, sinks) work on the stream before `key_by`.
     """
 
-    _not_there = KEYED_STREAM
+    _unsupported = KEYED_STREAM
 
     def __init__(self, env: "StreamExecutionEnvironment", node: Node, key: Key) -> None:
         super().__init__(env, node)
@@ -134,10 +134,10 @@ class KeyedStream(DataStream):
     shuffle = rescale = rebalance = forward = _keeps_partitioning
 
 
-class AllWindowedStream(windows_of_all.AllWindowedStream[DataStream], Unlike):
+class AllWindowedStream(windows_of_all.AllWindowedStream[DataStream], PyFlinkCounterpart):
     """Elements partitioned only by window; PyFlink's class of the same name."""
 
-    _not_there = WINDOWED_STREAM
+    _unsupported = WINDOWED_STREAM
 
     def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         node = data_stream._node
@@ -160,10 +160,10 @@ class AllWindowedStream(windows_of_all.AllWindowedStream[DataStream], Unlike):
         return None  # elements come without the key's column
 
 
-class WindowedStream(windows.WindowedStream[DataStream], Unlike):
+class WindowedStream(windows.WindowedStream[DataStream], PyFlinkCounterpart):
     """Elements partitioned by key and window; PyFlink's class of the same name."""
 
-    _not_there = WINDOWED_STREAM
+    _unsupported = WINDOWED_STREAM
 
     def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         node = keyed_stream._node

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.fold_inputs import newest_fold_inputs
 from state_engine.checkpoint.plan import states_of
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import NothingToRestoreError, UnknownOperatorError
@@ -132,8 +132,8 @@ def last_group(history: History, uid: str) -> int:
 def _segment(root: str, storage: CheckpointStorage, job: str, head: StoredManifest) -> Segment:
     rows = CheckpointTable(storage, open_tables(storage))
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
-    behind = behind_newest_base(storage, log, rows, head)
-    return Segment(storage, behind.base, behind.manifests)
+    inputs = newest_fold_inputs(storage, log, rows, head)
+    return Segment(storage, inputs.base, inputs.manifests)
 
 
 __all__ = ["At", "History", "history_at", "known_states", "last_group", "read_state", "schema_of", "segments_of"]

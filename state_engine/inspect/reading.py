@@ -93,7 +93,7 @@ def history_kept(
             stack.enter_context(in_use(history.segment.storage, purpose, clock=clock, ids=ids))
         else:
             segments = segments_of(root, job, history)
-            kept = segments_kept(root, history.head, segments, purpose, clock=clock, ids=ids, all_there=False)
+            kept = segments_kept(root, history.head, segments, purpose, clock=clock, ids=ids, must_exist=False)
             with suppress(NotWritableError):
                 stack.enter_context(kept)
         yield history

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.completed import CompletedCheckpoints
+from state_engine.checkpoint.fold_inputs import newest_fold_inputs
 from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
 from state_engine.checkpoint.statistics import HISTORY, CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
@@ -154,9 +154,9 @@ class JobView:
         head = self.newest()
         if head is None:
             return []
-        behind = behind_newest_base(self._storage, self._log, self._rows, head)
-        manifests = behind.manifests
-        base = behind.base or inherited_base(self.job, manifests, lambda job: open_storage(self.root, job))
+        inputs = newest_fold_inputs(self._storage, self._log, self._rows, head)
+        manifests = inputs.manifests
+        base = inputs.base or inherited_base(self.job, manifests, lambda job: open_storage(self.root, job))
         return _sizes(base, manifests or (head.manifest,))
 
     def key_groups(self) -> list[tuple[str, str, list[float]]]:
@@ -168,8 +168,8 @@ class JobView:
         head = self.newest()
         if head is None:
             return []
-        behind = behind_newest_base(self._storage, self._log, self._rows, head)
-        history = History(head, Segment(self._storage, behind.base, behind.manifests))
+        inputs = newest_fold_inputs(self._storage, self._log, self._rows, head)
+        history = History(head, Segment(self._storage, inputs.base, inputs.manifests))
         segments = segments_of(self.root, self.job, history)
         return [
             (

@@ -13,7 +13,7 @@ from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
 from state_engine.backends.keys import NO_KEY
-from state_engine.backends.time import watermark_behind
+from state_engine.backends.time import watermark_after
 from state_engine.runtime.batch_contexts import BatchContext, BatchTimers, TimersContext
 from state_engine.runtime.batch_function import (
     BatchCall,
@@ -74,7 +74,7 @@ class BatchOperator(Operator):
         out_of_orderness, latest = self.spec.out_of_orderness, self._call.latest
         if out_of_orderness is None or latest is None or not self._together:
             return {}
-        watermark = watermark_behind(latest, out_of_orderness)
+        watermark = watermark_after(latest, out_of_orderness)
         if watermark <= self.time.watermark:
             return {}
         self.time.watermark = watermark
@@ -88,7 +88,7 @@ class BatchOperator(Operator):
         self.time.timestamp = None
         given = partial(self.function.process_batch, keys, records, self._batch)
         outputs = self._given(given, keys, "process_batch() raised", records)
-        self.context.tell_of(len(keys))
+        self.context.count_records(len(keys))
         return outputs
 
     def _fire_together(self, *domains: TimeDomain) -> dict[str, pa.RecordBatch]:
@@ -104,7 +104,7 @@ class BatchOperator(Operator):
                     given = partial(self.function.on_timers, keys, times, self._many_timers)
                     what = f"on_timers() with {len(keys)} timers up to {times[-1]} raised"
                     outputs.append(self._given(given, keys, what))
-                    self.context.tell_of(len(keys))
+                    self.context.count_records(len(keys))
         return by_output(outputs)
 
     def _fire_declared(self, function: FiresTogether) -> dict[str, pa.RecordBatch]:

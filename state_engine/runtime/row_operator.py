@@ -112,7 +112,7 @@ class RowOperator(Operator):
         """As the two loops above, for records with event times. If the watermark follows them, timers fire between."""
         process, record, context, time = self.function.process_element, self._record, self.context, self.time
         out_of_orderness, timers = self.spec.out_of_orderness, None
-        # As in `watermark_behind`, without a call per record.
+        # As in `watermark_after`, without a call per record.
         lag = None if out_of_orderness is None else out_of_orderness + MARGIN
         take = emitted.taking(process) if emitted.times is None else None
         record_keys: Iterable[Any] = repeat(None, len(times)) if keys is None else keys

@@ -131,7 +131,7 @@ def adopt(
         try:
             ensure_not_condemned(storage, folder, "The restore")
             adopted = _copy(root, job, target, source.segments, storage, folder, attempt)
-            attempt.go_on()
+            attempt.raise_if_cancelled()
         except StorageError:
             raise
         except BaseException:
@@ -209,11 +209,11 @@ def _copy_files(storage: CheckpointStorage, folder: str, source: Canonical, atte
         return file
 
     attempt.expect(sum(file.length for file in source.files))
-    attempt.go_on()
+    attempt.raise_if_cancelled()
     with few_at_once(copy, source.files, cores()) as copied:  # reads and checks one while the disk writes another
         for file in copied:
-            attempt.has_done(file.length, file.path)
-            attempt.go_on()
+            attempt.add_done(file.length, file.path)
+            attempt.raise_if_cancelled()
 
 
 def _sealed(root: str, target: RestoreTarget, source: Canonical | None) -> bytes:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from state_engine.checkpoint.attempt import Interval, source_files
-from state_engine.checkpoint.behind import Behind
+from state_engine.checkpoint.fold_inputs import FoldInputs
 from state_engine.checkpoint.plan import StatePlan, file_name, plan_state, states_of
 from state_engine.clock import Ids
 from state_engine.errors import AlreadyExistsError, SavepointError
@@ -36,7 +36,7 @@ def write_canonical(
     root: str,
     draft: CanonicalSavepoint,
     head: StoredManifest,
-    behind: Behind,
+    inputs: FoldInputs,
     ids: Ids,
     writer: RangeWriter | None = None,
 ) -> CanonicalSavepoint:
@@ -70,7 +70,7 @@ def write_canonical(
         )
     stem = f"part-{ids.new_id()}"
     try:
-        savepoint = _write_tables(root, draft, head, behind, target, stem, writer or ProcessWriter())
+        savepoint = _write_tables(root, draft, head, inputs, target, stem, writer or ProcessWriter())
         data, _hash = encode_savepoint(replace(savepoint, directory=None))
         target.put_if_absent(METADATA, data)
         if savepoint.directory is not None:
@@ -97,7 +97,7 @@ def _write_tables(
     root: str,
     draft: CanonicalSavepoint,
     head: StoredManifest,
-    behind: Behind,
+    inputs: FoldInputs,
     target: CheckpointStorage,
     stem: str,
     writer: RangeWriter,
@@ -107,13 +107,13 @@ def _write_tables(
     def storage_of(other: str) -> CheckpointStorage:
         return open_storage(root, other)
 
-    inherited = inherited_base(job, behind.manifests, storage_of)
-    fold = Fold(_order(root, draft, behind), target, history_of(behind.base, job, behind.manifests, storage_of))
+    inherited = inherited_base(job, inputs.manifests, storage_of)
+    fold = Fold(_order(root, draft, inputs), target, history_of(inputs.base, job, inputs.manifests, storage_of))
     delta = open_tables(target)
     tables = []
     for schema in states_of([head.manifest]):
-        manifests = behind.manifests or (head.manifest,)
-        plan = plan_state(schema, behind.base, manifests, None, inherited, asked_full=True)
+        manifests = inputs.manifests or (head.manifest,)
+        plan = plan_state(schema, inputs.base, manifests, None, inherited, asked_full=True)
         plan = plan._replace(table=state_table_path(schema), stem=stem)
         written = writer.write(fold, plan._replace(schema=without_expired(schema)))
         files = [
@@ -132,7 +132,7 @@ def _write_tables(
                 files=tuple(one.file for one in written),
             )
         )
-    interval = Interval(head, behind.reference, behind.base, behind.manifests, inherited)
+    interval = Interval(head, inputs.reference, inputs.base, inputs.manifests, inherited)
     sealed = storage_of(job).get(manifest_path(head.manifest.generation, head.manifest.epoch))
     return replace(
         draft,
@@ -144,7 +144,7 @@ def _write_tables(
     )
 
 
-def _order(root: str, draft: CanonicalSavepoint, behind: Behind) -> WriteOrder:
+def _order(root: str, draft: CanonicalSavepoint, inputs: FoldInputs) -> WriteOrder:
     inside = draft.directory is None
     return WriteOrder(
         root=root,
@@ -152,7 +152,7 @@ def _order(root: str, draft: CanonicalSavepoint, behind: Behind) -> WriteOrder:
         generation=draft.generation,
         epoch=draft.epoch,
         manifest=draft.manifest,
-        base=behind.reference,
+        base=inputs.reference,
         url=f"{root.rstrip('/')}/{draft.job}" if inside else str(draft.directory),
         folder=savepoint_folder(draft.savepoint_id) if inside else "",
     )

@@ -38,13 +38,13 @@ class CopyAttempt:
         """Adds to the total amount of work, in any unit."""
         self._total += total
 
-    def has_done(self, amount: float, what: str) -> None:
+    def add_done(self, amount: float, what: str) -> None:
         """Adds to the amount of work that is done, and reports the progress."""
         self._done += amount
         if self._progress is not None:
             self._progress(what, min(1.0, self._done / self._total) if self._total else 1.0)
 
-    def go_on(self) -> None:
+    def raise_if_cancelled(self) -> None:
         """Raises RestoreCancelledError if the attempt was cancelled."""
         if self._cancelled is not None and self._cancelled():
             raise RestoreCancelledError(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from state_engine.checkpoint.behind import follow
+from state_engine.checkpoint.fold_inputs import follow
 from state_engine.errors import DamagedFileError, DamagedManifestError, MissingFileError, NotFoundError
 from state_engine.log.manifest import StoredManifest, decode_manifest
 from state_engine.log.records import Base, BaseReference, Manifest, Pin, StateHandle

@@ -42,7 +42,7 @@ def segments_kept(
     *,
     clock: Clock | None = None,
     ids: Ids | None = None,
-    all_there: bool = True,
+    must_exist: bool = True,
 ) -> Iterator[HeldLease]:
     """Keeps the files of a history until the block ends. Files of a job that it was forked from are kept by the fork.
 
@@ -53,7 +53,7 @@ def segments_kept(
         purpose: What the files are read for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        all_there: As of `files_kept`.
+        must_exist: As of `files_kept`.
 
     Raises:
         CondemnedError, MissingFileError: As of `files_kept`.
@@ -61,7 +61,7 @@ def segments_kept(
     storage, place = open_storage(root, head.manifest.job), head.manifest
     job_parts = [segment for segment in segments if segment.storage.url == storage.url]
     files = {manifest_path(place.generation, place.epoch), *(file.path for one in job_parts for file in files_of(one))}
-    with files_kept(storage, head, files, purpose, clock, ids, all_there=all_there) as lease:
+    with files_kept(storage, head, files, purpose, clock, ids, must_exist=must_exist) as lease:
         yield lease
 
 

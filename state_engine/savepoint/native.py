@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from state_engine.checkpoint.behind import Behind
+from state_engine.checkpoint.fold_inputs import FoldInputs
 from state_engine.checkpoint.kept import ensure_kept
 from state_engine.clock import Ids
 from state_engine.epoch.look import newest
@@ -69,39 +69,39 @@ def sealed_epoch(log: ManifestLog, job: str, epoch: int | None = None) -> Stored
     )
 
 
-def draft_pin(storage: CheckpointStorage, head: StoredManifest, behind: Behind) -> Pin:
+def draft_pin(storage: CheckpointStorage, head: StoredManifest, inputs: FoldInputs) -> Pin:
     """Returns a pin without a name: the newest visible base at or before the epoch, and the manifests after it."""
-    handles = handles_of(storage, behind.reference, behind.base, behind.manifests)
-    places = [(m.manifest.generation, m.manifest.epoch, m.hash) for m in behind.chain or (head,)]
+    handles = handles_of(storage, inputs.reference, inputs.base, inputs.manifests)
+    places = [(m.manifest.generation, m.manifest.epoch, m.hash) for m in inputs.chain or (head,)]
     return Pin(
         savepoint_id="",
         job=head.manifest.job,
         generation=head.manifest.generation,
         epoch=head.manifest.epoch,
         manifest=head.hash,
-        base=behind.reference,
+        base=inputs.reference,
         manifests=tuple((manifest_path(generation, epoch), digest) for generation, epoch, digest in places),
         handles=handles,
         created_at=0,
-        bytes=sum(length for _, length in handles) + sum(map(inlined_bytes, behind.manifests)),
-        rows=sum(file.rows for file in behind.base.files) if behind.base is not None else 0,
+        bytes=sum(length for _, length in handles) + sum(map(inlined_bytes, inputs.manifests)),
+        rows=sum(file.rows for file in inputs.base.files) if inputs.base is not None else 0,
     )
 
 
-def foreign_origin(behind: Behind) -> Origin | None:
+def foreign_origin(inputs: FoldInputs) -> Origin | None:
     """Returns the origin of a fork that has no base of its own yet, so that it needs files of another job; or None."""
-    if behind.base is not None:
+    if inputs.base is not None:
         return None
-    return next((m.origin for m in behind.manifests if m.origin is not None and m.origin.job != m.job), None)
+    return next((m.origin for m in inputs.manifests if m.origin is not None and m.origin.job != m.job), None)
 
 
-def check_independent(behind: Behind, head: Manifest) -> None:
+def check_independent(inputs: FoldInputs, head: Manifest) -> None:
     """Refuses a pin that would have to list files of another job: a pin keeps only files of its own job.
 
     Raises:
         SavepointError: The epoch needs files of another job.
     """
-    origin = foreign_origin(behind)
+    origin = foreign_origin(inputs)
     if origin is None:
         return
     began = f"savepoint {origin.savepoint_id!r}" if origin.savepoint_id else f"epoch {origin.epoch}"

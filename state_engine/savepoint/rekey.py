@@ -194,12 +194,12 @@ def _write(
     writing, name = state.writing, f"{state.writing.schema.uid}/{state.writing.schema.name}"
     share = state.rows / len(state.reading.ranges)
     with _Shelf(writing.ranges) as shelf:
-        for live in live_pieces(segments, state.reading, attempt.go_on):
-            attempt.go_on()
+        for live in live_pieces(segments, state.reading, attempt.raise_if_cancelled):
+            attempt.raise_if_cancelled()
             shelf.put(regrouped(writing.schema, live, writing.max_parallelism))
-            attempt.has_done(share, name)
+            attempt.add_done(share, name)
         for (first, last), pieces in shelf.ranges():
-            attempt.go_on()
+            attempt.raise_if_cancelled()
             rows = sorted_by_group(pieces)
             stem = part_stem(writing, first, last)
             part = FoldedPart(writing.schema, writing.table, stem, generation, writing.max_parallelism, rows)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from state_engine.checkpoint.plan import states_of
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
-from state_engine.epoch import compatibility, look, sink_standing
+from state_engine.epoch import compatibility, look, table_fences
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Crash, Sinks
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
@@ -189,7 +189,7 @@ class JobRestore:
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: It is not known how far the restore came. The same restore again, or any start, continues it.
         """
-        sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
+        table_fences.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
         with kept_for_start(self._request, self._log, clock=self._clock, ids=self._ids) as hold:
             unread = self._unread()
             restored, head = self._start(hold)
@@ -225,7 +225,7 @@ class JobRestore:
                 self._sinks.check_rewind(seen, max(self._log.generations()) + 1)
 
         def tables() -> None:
-            sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=request.adopt_sinks)
+            table_fences.check(self._sinks, self._log, self._job, adopt_sinks=request.adopt_sinks)
 
         def checks() -> Iterator[Callable[[], Any]]:
             yield tables

@@ -15,7 +15,7 @@ class RestoredState(msgspec.Struct, frozen=True, kw_only=True):
     """One state of the source.
 
     Attributes:
-        uid: The operator that has it from now on; if the state is left behind, the operator that had it.
+        uid: The operator that has it from now on; if the state is left inputs, the operator that had it.
         state: Its name.
         kind: Its kind.
         fate: `restored`: taken as it is. `re-keyed`: sorted into other key groups. `left`: left behind. `unread`: it

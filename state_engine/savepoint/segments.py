@@ -5,7 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import pyarrow as pa
 
-from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.fold_inputs import newest_fold_inputs
 from state_engine.checkpoint.plan import StatePlan, plan_state
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.request import RestoreTarget
@@ -57,8 +57,8 @@ def segments_at(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:
     """
     storage = open_storage(root, job)
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
-    behind = behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
-    return history_of(behind.base, job, behind.manifests, lambda owner: open_storage(root, owner))
+    inputs = newest_fold_inputs(storage, log, CheckpointTable(storage, open_tables(storage)), head)
+    return history_of(inputs.base, job, inputs.manifests, lambda owner: open_storage(root, owner))
 
 
 def source_files_of(segments: Iterable[Segment]) -> tuple[tuple[SourceFile, ...], ...]:
@@ -144,7 +144,7 @@ def _check_file(storage: CheckpointStorage, file: StateFile | StateHandle) -> No
 
 
 def live_pieces(
-    segments: Sequence[Segment], plan: StatePlan, go_on: Callable[[], None] = lambda: None
+    segments: Sequence[Segment], plan: StatePlan, raise_if_cancelled: Callable[[], None] = lambda: None
 ) -> Iterator[pa.Table]:
     """Yields the live rows of a state range by range, without expired ones, in the state's own type.
 
@@ -153,7 +153,7 @@ def live_pieces(
     Args:
         segments: What folds to the state.
         plan: How it is read.
-        go_on: Called between two files; may raise.
+        raise_if_cancelled: Called between two files; may raise.
 
     Raises:
         CorruptionError: A file is gone or damaged; the error names it.
@@ -163,7 +163,7 @@ def live_pieces(
         tables = [empty_rows(schema)]
         for rows in read_log_rows(segments, schema, first, last):
             tables.append(rows)
-            go_on()
+            raise_if_cancelled()
         live = fold(schema, tables)
         del tables
         live = drop_expired(schema, live, plan.processing_time, plan.watermark)

@@ -5,7 +5,7 @@ from typing import Literal, Unpack, get_args, overload
 import msgspec
 from msgspec.structs import replace
 
-from state_engine.checkpoint.behind import Behind, behind_newest_base
+from state_engine.checkpoint.fold_inputs import FoldInputs, newest_fold_inputs
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, StateRow
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.errors import JobDefinitionError, SavepointError, StorageError
@@ -118,9 +118,9 @@ def take_savepoint(
     began = clock.now_ms()
     head = sealed_epoch(log, job, request.epoch)
     rows = CheckpointTable(storage, open_tables(storage))
-    behind = behind_newest_base(storage, log, rows, head)
+    inputs = newest_fold_inputs(storage, log, rows, head)
     draft = replace(
-        draft_pin(storage, head, behind),
+        draft_pin(storage, head, inputs),
         created_at=began,
         trigger=request.trigger,
         label=request.label,
@@ -128,10 +128,10 @@ def take_savepoint(
     )
     taken: Savepoint
     if request.kind == "native":
-        check_independent(behind, head.manifest)
+        check_independent(inputs, head.manifest)
         taken = _native(root, storage, ids, draft, head, directory, log)
     else:
-        taken = _canonical(root, storage, ids, draft, head, behind, directory, writer)
+        taken = _canonical(root, storage, ids, draft, head, inputs, directory, writer)
     try:
         rows.append([_row(taken, clock.now_ms())], app_id=f"lakestate/{job}/{taken.savepoint_id}", version=1)
     except StorageError as error:
@@ -175,12 +175,12 @@ def _canonical(
     ids: Ids,
     draft: Pin,
     head: StoredManifest,
-    behind: Behind,
+    inputs: FoldInputs,
     directory: str | None,
     writer: RangeWriter | None,
 ) -> CanonicalSavepoint:
     pin: Pin | None = None
-    if foreign_origin(behind) is None:  # else no pin can keep the files: the fold has to end before retention deletes
+    if foreign_origin(inputs) is None:  # else no pin can keep the files: the fold has to end before retention deletes
         pin = write_pin(root, storage, ids, replace(draft, folds=True), head, directory)
     name = pin.savepoint_id if pin is not None else new_savepoint_id(ids, draft.created_at)
     savepoint = CanonicalSavepoint(
@@ -198,7 +198,7 @@ def _canonical(
         directory=f"{directory}/{name}" if directory is not None else None,
     )
     try:
-        return write_canonical(root, savepoint, head, behind, ids, writer)
+        return write_canonical(root, savepoint, head, inputs, ids, writer)
     finally:
         if pin is not None:
             storage.delete(pin_path(pin.savepoint_id))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from threading import BoundedSemaphore
 from typing import NamedTuple, Protocol
 
-from state_engine.checkpoint.behind import behind_base
+from state_engine.checkpoint.fold_inputs import read_fold_inputs
 from state_engine.checkpoint.fold_state import EncodedRange, WrittenRange, encode_range, put_range
 from state_engine.checkpoint.plan import StatePlan
 from state_engine.epoch.request import SavepointLocation
@@ -119,8 +119,8 @@ def open_fold(order: WriteOrder) -> Fold:
             f"expected {order.manifest}.",
             action="Check that every process sees the same storage under this root.",
         )
-    behind = behind_base(storage, log, head, order.base)
-    segments = history_of(behind.base, order.job, behind.manifests, storage_of)
+    inputs = read_fold_inputs(storage, log, head, order.base)
+    segments = history_of(inputs.base, order.job, inputs.manifests, storage_of)
     return Fold(order, open_location(SavepointLocation(url=order.url, folder=order.folder)), segments)
 
 

@@ -143,21 +143,21 @@ def hold(root: str, job: str, kind: HolderKind) -> Callable[[], None]:
         return lambda: None
     once = iter((key,))
 
-    def let_go() -> None:
+    def release() -> None:
         for mine in once:
-            _let_go(mine)
+            _release(mine)
 
-    return let_go
+    return release
 
 
 @contextlib.contextmanager
 def holding(root: str, job: str, kind: HolderKind) -> Iterator[None]:
     """Holds the lock of a job during a block, as `hold` does."""
-    let_go = hold(root, job, kind)
+    release = hold(root, job, kind)
     try:
         yield
     finally:
-        let_go()
+        release()
 
 
 def already_running(root: str, job: str, found: Holder) -> JobAlreadyRunningError:
@@ -194,7 +194,7 @@ def _hold(folder: Path, root: str, job: str, kind: HolderKind) -> tuple[int, int
         return key
 
 
-def _let_go(key: tuple[int, int]) -> None:
+def _release(key: tuple[int, int]) -> None:
     with _MUTEX:
         held = _HELD.get(key)
         if held is None:

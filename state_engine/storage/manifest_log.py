@@ -115,7 +115,7 @@ class ManifestLog:
                 return None
         return self._birth
 
-    def bear(self, birth_id: str, now_ms: int) -> None:
+    def create_birth_id(self, birth_id: str, now_ms: int) -> None:
         """Gives the log a birth id, unless it has one.
 
         Raises:

@@ -14,7 +14,7 @@ from state_engine.api.state_backend import StateBackend
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.keyed import KeyedStateBackend
 from state_engine.backends.stored_type import StateValueError
-from state_engine.backends.time import NO_WATERMARK, OperatorTime, watermark_behind
+from state_engine.backends.time import NO_WATERMARK, OperatorTime, watermark_after
 from state_engine.epoch.acks import Acknowledged, Answer
 from state_engine.epoch.broadcast import check_broadcast
 from state_engine.epoch.compatibility import Written, check, check_migrated
@@ -252,7 +252,7 @@ class OperatorInstances:
         timed = [part.column(EVENT_TIME) for part in parts if EVENT_TIME in part.schema.names]
         times = [time for column in timed if (time := pc.max(column).as_py()) is not None]
         if out_of_orderness is not None and times:
-            self.watermark = max(self.watermark, watermark_behind(max(times), out_of_orderness))
+            self.watermark = max(self.watermark, watermark_after(max(times), out_of_orderness))
 
     @contextlib.contextmanager
     def _dropped_on_failure(self) -> Iterator[None]:

@@ -211,8 +211,8 @@ class FaultyLog:
     def birth(self) -> str | None:
         return self.world.log.birth()
 
-    def bear(self, birth_id: str, now_ms: int) -> None:
-        self.world.log.bear(birth_id, now_ms)
+    def create_birth_id(self, birth_id: str, now_ms: int) -> None:
+        self.world.log.create_birth_id(birth_id, now_ms)
 
 
 __all__ = [

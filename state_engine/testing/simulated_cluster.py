@@ -17,7 +17,7 @@ from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
 from state_engine.epoch.held_clock import HeldClock
-from state_engine.epoch.ports import EpochPlan, SinkStanding, SourceState
+from state_engine.epoch.ports import EpochPlan, SourcePositions, TableFence
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.sink_moves import outputs_of, since
 from state_engine.epoch.start import StartUp
@@ -36,7 +36,7 @@ from state_engine.storage.open_access import open_tables
 from state_engine.testing.manual import ManualBarriers
 from state_engine.testing.simulated_processes import Process, Processes, watch
 from state_engine.testing.simulated_table import LoggedVersion, SimulatedTable
-from state_engine.testing.simulated_workers import GROUPS, SUM, TABLE, TOLD, ClusterTasks, Worker
+from state_engine.testing.simulated_workers import DELIVERED, GROUPS, SUM, TABLE, ClusterTasks, Worker
 
 JOB = "sim"
 BATCH = 3
@@ -114,7 +114,7 @@ class ClusterSinks:
         """Checks the table, as each start does before anything else."""
         self._table.check()
 
-    def standings(self) -> list[SinkStanding]:
+    def fences(self) -> list[TableFence]:
         return [self._table.standing()]
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
@@ -154,17 +154,17 @@ class ClusterSinks:
 
     def _entered(self, target: StoredManifest) -> list[Manifest]:
         """Returns epochs that a rewind makes current again, with output still owed since they were abandoned."""
-        head, told = look.newest(self._log), {told[:2] for told in self._cluster.told}
+        head, delivered = look.newest(self._log), {one[:2] for one in self._cluster.delivered}
         entered = since(self._log, target, head) if head is not None else ()
-        return [m for m in entered if outputs_of(m, TOLD) and (m.generation, m.epoch) not in told]
+        return [m for m in entered if outputs_of(m, DELIVERED) and (m.generation, m.epoch) not in delivered]
 
     def _tell(self, manifest: Manifest) -> None:
         if rows := self._staged(manifest):
-            self._cluster.told.append((manifest.generation, manifest.epoch, rows))
+            self._cluster.delivered.append((manifest.generation, manifest.epoch, rows))
 
     def _staged(self, manifest: Manifest) -> tuple[tuple[int, str, int], ...]:
         rows: list[tuple[int, str, int]] = []
-        for file in outputs_of(manifest, TOLD):
+        for file in outputs_of(manifest, DELIVERED):
             try:
                 rows += [(n, key, value) for n, key, value in json.loads(self._cluster.storage.get(file.path))]
             except NotFoundError as error:
@@ -179,7 +179,7 @@ class Backup:
     objects: dict[str, tuple[bytes, int]]
     versions: list[LoggedVersion]
     files: dict[str, tuple[tuple[int, str, int], ...]]
-    told: list[tuple[int, int, tuple[tuple[int, str, int], ...]]]
+    delivered: list[tuple[int, int, tuple[tuple[int, str, int], ...]]]
     savepoints: list[str]
 
 
@@ -198,7 +198,7 @@ class Cluster:
         self.processes.is_spared, self.processes.on_put = self._is_spared, self._note_ghosts
         self.now_ms = 1_700_000_000_000
         self.skews = [0] * HOSTS
-        self.told: list[tuple[int, int, tuple[tuple[int, str, int], ...]]] = []
+        self.delivered: list[tuple[int, int, tuple[tuple[int, str, int], ...]]] = []
         self.foreign: list[tuple[int, str, int]] = []
         self.savepoints: list[str] = []
         self.drivers: list[ClusterDriver] = []
@@ -215,7 +215,7 @@ class Cluster:
 
     def _is_spared(self, path: str) -> bool:
         """Returns whether a file has output for the simulated function, which gets it without flipped bits."""
-        return path.endswith(f"-{TOLD}.parquet")
+        return path.endswith(f"-{DELIVERED}.parquet")
 
     def _note_ghosts(self, path: str) -> None:
         """Records checkpoints that a commit to `_checkpoints` makes visible although manifest or base is missing."""
@@ -268,7 +268,7 @@ class Cluster:
     def save(self) -> None:
         """Makes a backup of the root and of the sink's table."""
         self.backup = Backup(
-            dict(self.storage.objects), list(self.table.versions), dict(self.table.rows), list(self.told),
+            dict(self.storage.objects), list(self.table.versions), dict(self.table.rows), list(self.delivered),
             list(self.savepoints),
         )  # fmt: skip
 
@@ -290,7 +290,7 @@ class Cluster:
             return
         self.table.versions[:] = self.backup.versions
         self.table.rows = dict(self.backup.files)
-        self.told = list(self.backup.told)
+        self.delivered = list(self.backup.delivered)
         restored = {row for rows in self.backup.files.values() for row in rows}
         self.foreign = [row for row in self.foreign if row in restored]
 
@@ -354,7 +354,7 @@ class ClusterDriver:
         assert self.epochs is not None
         end = self.offset + BATCH
         tasks = ClusterTasks(self.cluster, range(self.offset, end), order)
-        self.epochs.run_epoch(tasks, SourceState(positions=(SourcePosition(offset=str(end)),)))
+        self.epochs.run_epoch(tasks, SourcePositions(positions=(SourcePosition(offset=str(end)),)))
         self.offset = end
 
     def idle(self) -> None:
@@ -363,10 +363,10 @@ class ClusterDriver:
         self.epochs.run_idle(ClusterTasks(self.cluster, range(0)))
 
 
-def told_on(cluster: Cluster, head: Manifest) -> set[tuple[int, str, int]]:
+def delivered_on(cluster: Cluster, head: Manifest) -> set[tuple[int, str, int]]:
     """Returns the rows that the at-least-once sink got from epochs on the lineage of a manifest."""
-    on_line = (rows for generation, epoch, rows in cluster.told if contains(head.lineage, generation, epoch))
+    on_line = (rows for generation, epoch, rows in cluster.delivered if contains(head.lineage, generation, epoch))
     return {row for rows in on_line for row in rows}
 
 
-__all__ = ["BATCH", "HOSTS", "JOB", "POLICY", "Cluster", "ClusterDriver", "HostClock", "position", "told_on"]
+__all__ = ["BATCH", "HOSTS", "JOB", "POLICY", "Cluster", "ClusterDriver", "HostClock", "delivered_on", "position"]

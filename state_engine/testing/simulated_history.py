@@ -24,8 +24,8 @@ from state_engine.testing.simulated_cluster import (
     Cluster,
     ClusterDriver,
     HostClock,
+    delivered_on,
     position,
-    told_on,
 )
 from state_engine.testing.simulated_processes import Killed, Process
 from state_engine.testing.simulated_workers import GROUPS, load, truth
@@ -38,7 +38,7 @@ SHRINKING = 400
 _SIMPLER: tuple[dict[str, Any], ...] = ({"faults": ()}, {"calls": None, "of_table": False}, {"number": 0})
 
 
-class Found(AssertionError):
+class CheckFailed(AssertionError):
     """A check failed. `kind` is the same for the same fault, whatever the numbers are."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
@@ -56,7 +56,7 @@ class Player:
         """Plays a history, ends the faults, and checks the job.
 
         Raises:
-            Found: Something is lost, doubled or wrong, or the job makes no progress.
+            CheckFailed: Something is lost, doubled or wrong, or the job makes no progress.
         """
         first = actions[0] if actions and actions[0].verb == "job" else Action("job")
         inline, parked_first, mixed, retain = (first.number >> bit & 1 for bit in range(4))
@@ -84,7 +84,7 @@ class Player:
             return process
         if process.misread:
             return process
-        raise Found(f"{type(error).__name__} in {parse(process.name)[0].verb}", str(error)) from error
+        raise CheckFailed(f"{type(error).__name__} in {parse(process.name)[0].verb}", str(error)) from error
 
     # drivers ------------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class Player:
             retain: Whether retention runs before the last zombies.
 
         Raises:
-            Found: A check failed.
+            CheckFailed: A check failed.
         """
         self.cluster.table.alter(altered=False)
         if parked_first:
@@ -252,7 +252,7 @@ class Player:
         self._progress("the job does not start when faults stop", checkpoint=True)
         self._verify()
         if retain:
-            self._check(self._calm(partial(self._retention, 0)), "retention fails")
+            self._check(self._run_undisturbed(partial(self._retention, 0)), "retention fails")
             self._verify()
         self._last_zombies()
         self._progress("the job does not start after its last zombies")
@@ -263,21 +263,21 @@ class Player:
         """Runs a start and an epoch, with `checkpoint` two epochs; nothing disturbs them."""
         driver = ClusterDriver(self.cluster, 0, 1)
         self.cluster.drivers.append(driver)
-        process = self._calm(partial(driver.start, None))
+        process = self._run_undisturbed(partial(driver.start, None))
         if isinstance(process.error, SinkRewindError) and self.cluster.compacted:
-            process = self._calm(partial(driver.start, None, keep_output=True))
+            process = self._run_undisturbed(partial(driver.start, None, keep_output=True))
             self.cluster.kept = True
         if isinstance(process.error, SinkAheadError):
-            process = self._calm(partial(driver.start, None, adopt_sinks=True))
+            process = self._run_undisturbed(partial(driver.start, None, adopt_sinks=True))
             self.cluster.kept, self.cluster.kept_from = True, driver.offset
         self._check(process, problem)
         driver.process = process
-        self._check(self._calm(driver.step), problem)
+        self._check(self._run_undisturbed(driver.step), problem)
         if checkpoint:
             driver.barriers.wanted = True
-            self._check(self._calm(driver.step), problem)
+            self._check(self._run_undisturbed(driver.step), problem)
 
-    def _calm(self, work: Callable[[], object]) -> Process:
+    def _run_undisturbed(self, work: Callable[[], object]) -> Process:
         process = Process("calm", work)
         self.cluster.processes.run(process)
         return process
@@ -285,7 +285,7 @@ class Player:
     def _check(self, process: Process, problem: str) -> None:
         if process.error is not None:
             kind = type(process.error).__name__
-            raise Found(f"{problem} ({kind})", str(process.error)) from process.error
+            raise CheckFailed(f"{problem} ({kind})", str(process.error)) from process.error
 
     def _last_zombies(self) -> None:
         processes = self.cluster.processes
@@ -293,7 +293,7 @@ class Player:
             busy = driver.process is not None and not driver.process.done
             killed = driver.process is not None and driver.process.killed
             if driver.epochs is not None and not busy and not killed:
-                self._ended(self._calm(driver.step))
+                self._ended(self._run_undisturbed(driver.step))
         while processes.parked:
             process = processes.parked[0]
             process.faults.clear()
@@ -307,46 +307,46 @@ class Player:
         log = self.cluster.open_log()
         head = look.newest(log)
         if head is None:
-            raise Found("nothing is sealed")
+            raise CheckFailed("nothing is sealed")
         expected = truth(position(head.manifest))
         try:
             state = load(self.cluster.root, JOB, log, head, KeyGroupRange(0, GROUPS - 1))
         except LakestateError as error:
-            raise Found(f"the state cannot be loaded ({type(error).__name__})", str(error)) from error
+            raise CheckFailed(f"the state cannot be loaded ({type(error).__name__})", str(error)) from error
         if state != expected.state:
-            raise Found("the state is wrong", f"{state} instead of {expected.state}")
+            raise CheckFailed("the state is wrong", f"{state} instead of {expected.state}")
         rows = [row for row in self.cluster.table.live if row[0] >= 0]
         required = {row for row in expected.rows if row[0] >= self.cluster.kept_from}
         if required - set(rows) if self.cluster.kept else rows != sorted(expected.rows):
-            raise Found("the exactly-once sink is wrong", _difference(rows, expected.rows))
+            raise CheckFailed("the exactly-once sink is wrong", _difference(rows, expected.rows))
         if sorted(row for row in self.cluster.table.live if row[0] < 0) != sorted(self.cluster.foreign):
-            raise Found("rows of another application are gone from the table")
-        if told_on(self.cluster, head.manifest) != set(expected.rows) and not self.cluster.kept:
-            told = sorted(told_on(self.cluster, head.manifest))
-            raise Found("the at-least-once sink is wrong", _difference(told, expected.rows))
+            raise CheckFailed("rows of another application are gone from the table")
+        if delivered_on(self.cluster, head.manifest) != set(expected.rows) and not self.cluster.kept:
+            rows = sorted(delivered_on(self.cluster, head.manifest))
+            raise CheckFailed("the at-least-once sink is wrong", _difference(rows, expected.rows))
         if self.cluster.ghosts:
-            raise Found("what became visible is not whole", self.cluster.ghosts[0])
+            raise CheckFailed("what became visible is not whole", self.cluster.ghosts[0])
         if self.cluster.table.spoilt:
-            raise Found("a commit was made to a table that finished files do not fit")
+            raise CheckFailed("a commit was made to a table that finished files do not fit")
 
     def _savepoints(self) -> None:
         """Runs retention twice; then checks that all savepoints are complete, and restores the first and the last."""
         for _ in range(2):
             self.cluster.expire()
-            self._check(self._calm(partial(self._retention, 0)), "retention fails")
+            self._check(self._run_undisturbed(partial(self._retention, 0)), "retention fails")
             self.cluster.now_ms += DELETING_MS * 2
         self._verify()
         listed = {one.savepoint_id for one in list_savepoints(self.cluster.root, JOB)}
         for name in self.cluster.savepoints:
             if name not in listed:
-                raise Found("a savepoint is not listed", name)
+                raise CheckFailed("a savepoint is not listed", name)
             if not (report := validate_savepoint(self.cluster.root, JOB, name)).ok:
-                raise Found("a savepoint is damaged", str(report.findings[0]))
+                raise CheckFailed("a savepoint is damaged", str(report.findings[0]))
         if self.cluster.savepoints and not (self.cluster.compacted or self.cluster.kept):
             for name in dict.fromkeys((self.cluster.savepoints[0], self.cluster.savepoints[-1])):
                 driver = ClusterDriver(self.cluster, 0, 1)
-                self._check(self._calm(partial(driver.start, name)), "a savepoint cannot be restored")
-                self._check(self._calm(driver.step), "the job does not go on from a savepoint")
+                self._check(self._run_undisturbed(partial(driver.start, name)), "a savepoint cannot be restored")
+                self._check(self._run_undisturbed(driver.step), "the job does not go on from a savepoint")
                 self._verify()
 
 
@@ -356,11 +356,11 @@ def _difference(rows: list[tuple[int, str, int]], expected: tuple[tuple[int, str
     return f"lost {lost[:3]}, extra {extra[:3]}, doubled {doubled[:3]}"
 
 
-def find(actions: list[Action]) -> Found | None:
+def find(actions: list[Action]) -> CheckFailed | None:
     """Plays a history; returns the failure, or None if all checks pass."""
     try:
         Player().play(actions)
-    except Found as failure:
+    except CheckFailed as failure:
         return failure
     return None
 
@@ -394,4 +394,4 @@ def shrink(actions: list[Action], kind: str) -> list[Action]:
     return actions
 
 
-__all__ = ["Found", "Player", "find", "shrink"]
+__all__ = ["CheckFailed", "Player", "find", "shrink"]

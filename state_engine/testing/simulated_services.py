@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
-from state_engine.epoch.ports import CheckpointEnd, Mark, SinkStanding
+from state_engine.epoch.ports import CheckpointEnd, Mark, TableFence
 from state_engine.epoch.sink_moves import outputs_of
 from state_engine.epoch.table_sink import TableSink
 from state_engine.errors import SinkError
@@ -29,7 +29,7 @@ class SimulatedSinks:
         world = self.world
         self.table = TableSink(world.job, TABLE_OF, world.table, world.log, lambda: world.now_ms)
 
-    def standings(self) -> list[SinkStanding]:
+    def fences(self) -> list[TableFence]:
         return [self.table.standing()]
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:

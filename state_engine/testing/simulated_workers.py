@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 GROUPS = 13
 ATTEMPTS = 2
 SUM = state("sum", "total", "key string", "bigint")
-TABLE, TOLD = "table", "told"
+TABLE, DELIVERED = "table", "told"
 _COLUMNS = log_schema(SUM, ddl_to_arrow)
 _TYPES = [column.type for column in SUM.key]
 
@@ -273,9 +273,9 @@ class ClusterTasks:
         path = output_path(plan.generation, plan.epoch, own.uid, subtask, attempt, TABLE)
         self.cluster.table.write_file(path, tuple(rows))
         yield OutputFile(output=TABLE, path=path, in_table=True, length=len(rows), checksum="", rows=len(rows))
-        path, data = output_path(plan.generation, plan.epoch, own.uid, subtask, attempt, TOLD), json.dumps(rows)
+        path, data = output_path(plan.generation, plan.epoch, own.uid, subtask, attempt, DELIVERED), json.dumps(rows)
         storage.put_exclusive(path, data.encode())
-        yield OutputFile(output=TOLD, path=path, length=len(data), checksum="", rows=len(rows))
+        yield OutputFile(output=DELIVERED, path=path, length=len(data), checksum="", rows=len(rows))
 
 
 def _row(key: str, value: int | None, number: int, plan: EpochPlan) -> dict[str, object]:
@@ -286,4 +286,4 @@ def _row(key: str, value: int | None, number: int, plan: EpochPlan) -> dict[str,
     }  # fmt: skip
 
 
-__all__ = ["GROUPS", "SUM", "TABLE", "TOLD", "ClusterTasks", "Truth", "Worker", "load", "truth"]
+__all__ = ["DELIVERED", "GROUPS", "SUM", "TABLE", "ClusterTasks", "Truth", "Worker", "load", "truth"]

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import Mark, SourceState, StreamEdge
+from state_engine.epoch.ports import Mark, SourcePositions, StreamEdge
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import LakestateError
@@ -135,7 +135,7 @@ class SimulatedDriver:
         end = min(self.offset + BATCH, len(self._simulation.records))
         with self._alive() as tasks:
             tasks.records = self._simulation.records[self.offset : end]
-            sealed = self.epochs.run_epoch(tasks, SourceState(positions=(SourcePosition(offset=str(end)),)))
+            sealed = self.epochs.run_epoch(tasks, SourcePositions(positions=(SourcePosition(offset=str(end)),)))
         self.offset = end
         return sealed
 

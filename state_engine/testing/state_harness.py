@@ -111,7 +111,7 @@ class StateHarness:
         """Returns the schema of a descriptor in the log."""
         return state_schema(UID, self.codec.columns, descriptor)
 
-    def write_behind(self, descriptor: StateDescriptor, changes: Sequence[Mapping[str, Any]]) -> pa.Table:
+    def write_to_log(self, descriptor: StateDescriptor, changes: Sequence[Mapping[str, Any]]) -> pa.Table:
         """Appends an epoch to the log without the backend: one mapping of columns per row, with at least `op`.
 
         The key group is computed unless it is given; `seq` counts from 0. Returns the rows.

@@ -135,7 +135,7 @@ class EqualKeysSuite(StateLogSuite):
     def test_rows_that_an_earlier_release_logged_are_one_entry_the_last_of_them(self) -> None:
         """Earlier releases logged several entries of NaN, and the last spelling of a zero."""
         harness = self.harness()
-        harness.write_behind(
+        harness.write_to_log(
             DOUBLES,
             [
                 {"k": "a", "op": Op.PUT, "user_key": nan(), "value": 1},
@@ -143,7 +143,7 @@ class EqualKeysSuite(StateLogSuite):
                 {"k": "a", "op": Op.PUT, "user_key": nan(0xFFF8_0000_0000_0001), "value": 3},
             ],
         )
-        harness.write_behind(DOUBLES, [{"k": "a", "op": Op.PUT, "user_key": -0.0, "value": 4}])
+        harness.write_to_log(DOUBLES, [{"k": "a", "op": Op.PUT, "user_key": -0.0, "value": 4}])
         harness = harness.reopened()
 
         def check(at: At) -> None:

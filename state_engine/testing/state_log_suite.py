@@ -226,8 +226,8 @@ class StateLogSuite(ABC):
 
     def test_a_state_is_loaded_when_it_is_asked_for(self) -> None:
         harness = self.harness()
-        harness.write_behind(COUNT, [{"k": "a", "op": Op.PUT, "value": 1}, {"k": "b", "op": Op.PUT, "value": 2}])
-        harness.write_behind(COUNT, [{"k": "a", "op": Op.DELETE}, {"k": "b", "op": Op.PUT, "value": 3}])
+        harness.write_to_log(COUNT, [{"k": "a", "op": Op.PUT, "value": 1}, {"k": "b", "op": Op.PUT, "value": 2}])
+        harness.write_to_log(COUNT, [{"k": "a", "op": Op.DELETE}, {"k": "b", "op": Op.PUT, "value": 3}])
         fresh = harness.reopened()
         assert fresh.backend.rows == 0
         assert [fresh.state(COUNT, key).value() for key in "ab"] == [None, 3]
@@ -245,7 +245,7 @@ class StateLogSuite(ABC):
             (ROUTES, [{"k": "a", "op": Op.DELETE, "user_key": "x"}, {"k": "a", "op": Op.PUT, "user_key": None}]),
         ]
         for descriptor, rows in written:
-            harness.backend.apply(descriptor.name, harness.write_behind(descriptor, rows))
+            harness.backend.apply(descriptor.name, harness.write_to_log(descriptor, rows))
         assert [harness.state(COUNT, key).value() for key in ("a", None)] == [7, 8]
         assert [list(harness.state(TAGS, key).get()) for key in "ab"] == [["x", "y"], ["z"]]
         assert dict(harness.state(ROUTES, "a").items()) == {"y": 2, None: None}
@@ -253,7 +253,7 @@ class StateLogSuite(ABC):
 
     def test_rows_of_a_state_that_nobody_uses_are_left_to_a_later_load(self) -> None:
         harness = self.harness()
-        rows = harness.write_behind(COUNT, [{"k": "a", "op": Op.PUT, "value": 1}])
+        rows = harness.write_to_log(COUNT, [{"k": "a", "op": Op.PUT, "value": 1}])
         harness.backend.apply("count", rows)
         assert harness.backend.rows == 0
         assert harness.reopened().state(COUNT).value() == 1
@@ -277,7 +277,7 @@ class StateLogSuite(ABC):
             reset = {"key_group": group, "op": Op.RESET_GROUP}
             again: dict[str, Any] = {"k": 7, "op": Op.PUT if descriptor is not TAGS else Op.APPEND}
             again |= {"value": "x" if descriptor is TAGS else 1} | ({"user_key": "x"} if descriptor is ROUTES else {})
-            rows = harness.write_behind(descriptor, [reset, again])
+            rows = harness.write_to_log(descriptor, [reset, again])
             harness.backend.apply(descriptor.name, rows)
             for place in (harness, harness.reopened()):
                 for key in keys:

@@ -96,7 +96,7 @@ class TtlChangeSuite(TtlStampSuite):
 
     def test_ttl_of_an_unknown_time_begins_at_the_watermark_if_the_record_is_late(self) -> None:
         harness, config = self.starting(), lives().use_event_time().build()
-        harness.write_behind(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
+        harness.write_to_log(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
         harness = harness.reopened()
         harness.time.watermark, harness.time.timestamp = START + 5 * TTL, START
         assert harness.state(count(config)).value() == 1
@@ -106,9 +106,9 @@ class TtlChangeSuite(TtlStampSuite):
         config = lives().build()
         for restore in (False, True):
             harness = self.starting()
-            harness.write_behind(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
-            harness.write_behind(tags(config), [{"k": "a", "op": Op.APPEND, "value": "x"}])
-            harness.write_behind(routes(config), [{"k": "a", "op": Op.PUT, "user_key": "x", "value": 1}])
+            harness.write_to_log(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
+            harness.write_to_log(tags(config), [{"k": "a", "op": Op.APPEND, "value": "x"}])
+            harness.write_to_log(routes(config), [{"k": "a", "op": Op.PUT, "user_key": "x", "value": 1}])
             harness = after(harness.reopened(), 7 * TTL)
             assert harness.state(count(config)).value() == 1
             assert logged(harness.seal()) == [(Op.PUT, 1, 7 * TTL)]
@@ -189,7 +189,7 @@ class TtlCleanupSuite(TtlChangeSuite):
 
     def test_ttl_a_fold_keeps_what_has_no_known_time(self) -> None:
         harness, config = self.starting(), lives().cleanup_full_snapshot().build()
-        harness.write_behind(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
+        harness.write_to_log(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
         after(harness, 9 * TTL).seal()
         assert harness.folded(count(config)).num_rows == 1
 
@@ -280,7 +280,7 @@ class TtlCleanupSuite(TtlChangeSuite):
             return
         config = lives().cleanup_incrementally(5, False).build()
         harness = self.starting()
-        harness.write_behind(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
+        harness.write_to_log(count(config), [{"k": "a", "op": Op.PUT, "value": 1}])
         harness = after(harness.reopened(), 7 * TTL)
         assert harness.state(count(config), "b").value() is None
         assert logged(harness.seal()) == [(Op.PUT, 1, 7 * TTL)]
@@ -308,7 +308,7 @@ class TtlCleanupSuite(TtlChangeSuite):
         harness.state(count(config), "a").update(1)
         harness.seal()
         older = {"k": "b", "op": Op.PUT, "value": 2, "last_access": START + 10}
-        harness.backend.apply("count", harness.write_behind(count(config), [older]))
+        harness.backend.apply("count", harness.write_to_log(count(config), [older]))
         for now, expired in ((TTL + 9, []), (TTL + 10, ["b"]), (TTL + TTL // 2, ["a"])):
             after(harness, now).state(count(config), "c").value()
             rows = harness.seal().get("count", [])

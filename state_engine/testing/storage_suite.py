@@ -6,10 +6,10 @@ Derive a test class and define the fixture `subject`:
 class TestMyStorage(StorageSuite):
     @pytest.fixture
     def subject(self, tmp_path: Path) -> StorageSubject:
-        return StorageSubject(MyStorage(tmp_path), behind=DirectoryBehind(tmp_path), again=lambda: MyStorage(tmp_path))
+        return StorageSubject(MyStorage(tmp_path), direct=DirectoryAccess(tmp_path), again=lambda: MyStorage(tmp_path))
 ```
 
-`behind` reads and writes the same objects without the storage under test. A storage that agrees only with itself
+`direct` reads and writes the same objects without the storage under test. A storage that agrees only with itself
 therefore fails.
 """
 
@@ -28,7 +28,7 @@ from state_engine.storage.port import CheckpointStorage
 PATH = "_epochs/g000001/e0000000001.json"
 
 
-class Behind(Protocol):
+class DirectAccess(Protocol):
     """Direct access to the objects of the storage under test, which bypasses that storage."""
 
     def read(self, path: str) -> bytes | None:
@@ -45,7 +45,7 @@ class Behind(Protocol):
 
 
 @dataclass
-class DirectoryBehind:
+class DirectoryAccess:
     """Direct access to objects that are files below a directory."""
 
     root: Path
@@ -70,7 +70,7 @@ class StorageSubject:
     """The storage under test, direct access to its objects, and a function that opens the same objects again."""
 
     storage: CheckpointStorage
-    behind: Behind
+    direct: DirectAccess
     again: Callable[[], CheckpointStorage]
 
 
@@ -85,14 +85,14 @@ class StorageSuite:
         """The storage alone."""
         return subject.storage
 
-    def test_put_exclusive_writes_the_buffers_one_behind_the_other(self, subject: StorageSubject) -> None:
+    def test_put_exclusive_writes_the_buffers_in_order(self, subject: StorageSubject) -> None:
         subject.storage.put_exclusive(PATH, b"ab", memoryview(b"cd"), pa.py_buffer(b"ef"), bytearray(b""))
-        assert subject.behind.read(PATH) == b"abcdef"
+        assert subject.direct.read(PATH) == b"abcdef"
 
     def test_put_if_absent_writes_everything(self, subject: StorageSubject) -> None:
         data = bytes(range(256)) * 1000
         subject.storage.put_if_absent(PATH, data)
-        assert subject.behind.read(PATH) == data
+        assert subject.direct.read(PATH) == data
 
     def test_an_object_may_be_written_piece_by_piece(self, subject: StorageSubject) -> None:
         writer = subject.storage.open_exclusive("a/b")
@@ -103,9 +103,9 @@ class StorageSuite:
         writer.write(memoryview(b"cd"))
         writer.write(b"")
         writer.close()
-        assert subject.behind.read("a/b") == b"abcd"
+        assert subject.direct.read("a/b") == b"abcd"
         writer.discard()
-        assert subject.behind.read("a/b") == b"abcd", "what was closed stays"
+        assert subject.direct.read("a/b") == b"abcd", "what was closed stays"
         with pytest.raises(StorageError):
             writer.write(b"e")
         with pytest.raises(StorageError):
@@ -116,37 +116,37 @@ class StorageSuite:
         writer.write(b"half")
         writer.discard()
         writer.discard()
-        assert subject.behind.paths() == []
+        assert subject.direct.paths() == []
         assert not subject.storage.exists(PATH)
         subject.storage.put_exclusive(PATH, b"whole")
-        assert subject.behind.read(PATH) == b"whole"
+        assert subject.direct.read(PATH) == b"whole"
 
     def test_a_taken_name_cannot_be_written_piece_by_piece(self, subject: StorageSubject) -> None:
-        subject.behind.write(PATH, b"first")
+        subject.direct.write(PATH, b"first")
         with pytest.raises(AlreadyExistsError):
             subject.storage.open_exclusive(PATH).close()
-        assert subject.behind.read(PATH) == b"first"
+        assert subject.direct.read(PATH) == b"first"
 
     def test_an_empty_object_is_an_object(self, subject: StorageSubject) -> None:
         subject.storage.put_if_absent("a", b"")
         subject.storage.put_exclusive("b")
-        assert (subject.behind.read("a"), subject.behind.read("b")) == (b"", b"")
+        assert (subject.direct.read("a"), subject.direct.read("b")) == (b"", b"")
         assert subject.storage.exists("a")
         assert subject.storage.get("b") == b""
 
     def test_a_taken_name_is_refused_and_keeps_its_bytes(self, subject: StorageSubject) -> None:
-        subject.behind.write(PATH, b"first")
+        subject.direct.write(PATH, b"first")
         with pytest.raises(AlreadyExistsError):
             subject.storage.put_if_absent(PATH, b"second")
         with pytest.raises(AlreadyExistsError):
             subject.storage.put_exclusive(PATH, b"third")
-        assert subject.behind.read(PATH) == b"first"
+        assert subject.direct.read(PATH) == b"first"
 
-    def test_a_refused_put_leaves_nothing_behind(self, subject: StorageSubject) -> None:
+    def test_a_refused_put_leaves_nothing(self, subject: StorageSubject) -> None:
         subject.storage.put_if_absent(PATH, b"first")
         with pytest.raises(AlreadyExistsError):
             subject.storage.put_if_absent(PATH, b"second")
-        assert subject.behind.paths() == [PATH]
+        assert subject.direct.paths() == [PATH]
 
     def test_of_many_concurrent_puts_one_wins(self, subject: StorageSubject) -> None:
         winners: list[int] = []
@@ -167,11 +167,11 @@ class StorageSuite:
         for thread in threads:
             thread.join()
         assert len(winners) == 1
-        assert subject.behind.read(PATH) == str(winners[0]).encode() * 10_000
-        assert subject.behind.paths() == [PATH]
+        assert subject.direct.read(PATH) == str(winners[0]).encode() * 10_000
+        assert subject.direct.paths() == [PATH]
 
     def test_get_returns_what_lies_there(self, subject: StorageSubject) -> None:
-        subject.behind.write(PATH, b"\x00\xffdata")
+        subject.direct.write(PATH, b"\x00\xffdata")
         assert subject.storage.get(PATH) == b"\x00\xffdata"
         assert isinstance(subject.storage.get(PATH), bytes)
 
@@ -189,24 +189,24 @@ class StorageSuite:
         [(0, 3, b"012"), (3, 4, b"3456"), (8, 100, b"89"), (10, 5, b""), (50, 5, b""), (4, 0, b"")],
     )
     def test_get_range(self, subject: StorageSubject, offset: int, length: int, found: bytes) -> None:
-        subject.behind.write("object", b"0123456789")
+        subject.direct.write("object", b"0123456789")
         assert subject.storage.get_range("object", offset, length) == found
 
     def test_exists(self, subject: StorageSubject) -> None:
         assert not subject.storage.exists(PATH)
-        subject.behind.write(PATH, b"x")
+        subject.direct.write(PATH, b"x")
         assert subject.storage.exists(PATH)
 
     def test_list_is_recursive_and_sorted(self, subject: StorageSubject) -> None:
         for path in ("b/2", "b/c/1", "a", "b/1", "bb/1"):
-            subject.behind.write(path, path.encode() * 2)
+            subject.direct.write(path, path.encode() * 2)
         assert [info.path for info in subject.storage.list("")] == ["a", "b/1", "b/2", "b/c/1", "bb/1"]
         assert [(info.path, info.size) for info in subject.storage.list("b")] == [("b/1", 6), ("b/2", 6), ("b/c/1", 10)]
         assert subject.storage.list("b/") == subject.storage.list("b")
 
     def test_list_of_one_folder_only(self, subject: StorageSubject) -> None:
         for path in ("b/2", "b/c/1", "a", "b/1"):
-            subject.behind.write(path, b"x")
+            subject.direct.write(path, b"x")
         assert [info.path for info in subject.storage.list("b", recursive=False)] == ["b/1", "b/2"]
         assert [info.path for info in subject.storage.list("", recursive=False)] == ["a"]
 
@@ -224,17 +224,17 @@ class StorageSuite:
 
     def test_folders_are_those_directly_below(self, subject: StorageSubject) -> None:
         for path in ("_epochs/g000002/e1", "_epochs/g000001/changes/x", "_epochs/file", "other/x"):
-            subject.behind.write(path, b"x")
+            subject.direct.write(path, b"x")
         assert list(subject.storage.folders("_epochs")) == ["g000001", "g000002"]
         assert list(subject.storage.folders("")) == ["_epochs", "other"]
 
     def test_delete_removes_and_forgives(self, subject: StorageSubject) -> None:
-        subject.behind.write(PATH, b"x")
-        subject.behind.write("other", b"y")
+        subject.direct.write(PATH, b"x")
+        subject.direct.write("other", b"y")
         subject.storage.delete(PATH)
         subject.storage.delete(PATH)
         subject.storage.delete("never/there")
-        assert subject.behind.paths() == ["other"]
+        assert subject.direct.paths() == ["other"]
         subject.storage.put_if_absent(PATH, b"again")
         assert subject.storage.get(PATH) == b"again"
 
@@ -245,7 +245,7 @@ class StorageSuite:
 
     def test_check_writable_leaves_nothing(self, subject: StorageSubject) -> None:
         subject.storage.check_writable()
-        assert subject.behind.paths() == []
+        assert subject.direct.paths() == []
 
     @pytest.mark.parametrize(
         "path", ["", "/etc/passwd", "../up", "a/../../up", "a//b", "./a", "a/", "a\\b", "a\0b", ".."]
@@ -261,7 +261,7 @@ class StorageSuite:
         ):
             with pytest.raises(StorageError, match="normal path"):
                 call()
-        assert subject.behind.paths() == []
+        assert subject.direct.paths() == []
 
 
-__all__ = ["Behind", "DirectoryBehind", "StorageSubject", "StorageSuite"]
+__all__ = ["DirectAccess", "DirectoryAccess", "StorageSubject", "StorageSuite"]

@@ -67,7 +67,7 @@ def test_a_clear_in_the_middle_undoes_what_came_before(
     harness.backend.state(descriptor, layout)
     for _ in range(4):
         rows = drawn_rows(drawn, descriptor, drawn.choice([1, 5, 30]))
-        harness.backend.apply(descriptor.name, harness.write_behind(descriptor, rows))
+        harness.backend.apply(descriptor.name, harness.write_to_log(descriptor, rows))
         wanted = played(rows, wanted)
         assert content(harness, descriptor) == wanted
     loaded = harness.reopened()

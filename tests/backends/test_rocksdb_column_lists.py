@@ -301,7 +301,7 @@ def test_another_form_is_not_caught_up_and_is_loaded_once_it_is_known_from_where
     backend.state(LONGS)
     assert backend.lacks("bigint")
     after.epochs = before.epochs
-    backend.apply("bigint", after.write_behind(LONGS, [{"k": 1, "op": Op.APPEND, "value": 2}]))
+    backend.apply("bigint", after.write_to_log(LONGS, [{"k": 1, "op": Op.APPEND, "value": 2}]))
     backend.commit("2")
     backend.attach(before.backend.schemas, after._load)
     assert list(after.state(LONGS, 1).get()) == [1, 2]
@@ -356,7 +356,7 @@ def test_a_key_group_that_was_reset_is_gone(begin: Begun, monkeypatch: pytest.Mo
     group = harness.codec.key_group(0)
     kept = [key for key in KEYS if harness.codec.key_group(key) != group]
     reset, again = {"key_group": group, "op": Op.RESET_GROUP}, {"k": 0, "op": Op.APPEND, "value": 7}
-    rows = harness.write_behind(LONGS, [reset, again, reset, reset, again])
+    rows = harness.write_to_log(LONGS, [reset, again, reset, reset, again])
     before = state.get_many(column(*kept)).to_pylist()
     harness.backend.apply("bigint", rows)
     for _ in range(2):

@@ -126,7 +126,7 @@ class Both:
             assert first == second
         assert (first is None and second is None) or first == second
         for one in self.harnesses:
-            one.context.tell_of(len(keys))  # as the operator does after a batch
+            one.context.count_records(len(keys))  # as the operator does after a batch
 
 
 def read_row(state: Any) -> list[Any]:
@@ -181,7 +181,7 @@ def test_what_has_no_known_time_begins_its_life_with_the_first_look(name: str) -
         written = [{"k": key, "op": op, "value": key} for key in KEYS]
         if name == "of longs":
             written = [{**row, "user_key": 1} for row in written]
-        one.write_behind(described(name, both.config), written)
+        one.write_to_log(described(name, both.config), written)
     both.reopen()
     both.at(1_000)
     some, every = of(KEYS[:10]), of(KEYS)

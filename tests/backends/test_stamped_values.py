@@ -128,7 +128,7 @@ def in_one_epoch(drawn: random.Random, both: Both) -> None:
                 first.columns.put_many(keys, values)
                 second.columns.put_many(keys, values)
         for one in both.harnesses:
-            one.context.tell_of(len(keys))  # as the operator does after a batch
+            one.context.count_records(len(keys))  # as the operator does after a batch
 
 
 def live_through(drawn: random.Random, both: Any, do: Callable[[], None]) -> None:
@@ -162,7 +162,7 @@ def test_what_has_no_known_time_begins_its_life_with_the_first_look() -> None:
     keys = Keys([pa.array(KEYS)], lambda columns: columns[0].to_pylist())
     for one in both.harnesses:
         written = [{"k": key, "op": Op.PUT, "value": key} for key in KEYS]
-        one.write_behind(described("count", both.config), written)
+        one.write_to_log(described("count", both.config), written)
     both.reopen()
     both.at(1_000)
     for state in both.states("count"):

@@ -9,7 +9,7 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.request import StartRequest
 from state_engine.epoch.source_changes import accepted, carried, check_changes
 from state_engine.epoch.source_options import FORMATS, OptionClass, class_of, recorded, shown
-from state_engine.epoch.source_places import followed, same_place, why_not_followed
+from state_engine.epoch.source_paths import followed, same_place, why_not_followed
 from state_engine.errors import SourcesChangedError
 from state_engine.log.source_records import SourceFingerprint
 from state_engine.testing.simulated import Faults, SimulatedCrash

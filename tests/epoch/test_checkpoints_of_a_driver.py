@@ -11,7 +11,7 @@ from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.pending import PendingCheckpoint
 from state_engine.checkpoint.requests import CheckpointRequest
-from state_engine.epoch.ports import CheckpointEnd, EpochPlan, Mark, SourceState
+from state_engine.epoch.ports import CheckpointEnd, EpochPlan, Mark, SourcePositions
 from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import CheckpointFailuresError, EpochError, StopRequestedError, UserFunctionError
 from state_engine.log.manifest import StoredManifest
@@ -51,7 +51,7 @@ class Job:
         self.coordinator.request(CheckpointRequest(tell=self.told.append))
 
     def run(self) -> EpochPlan:
-        self.driver.epochs.run_epoch(self.tasks, SourceState())
+        self.driver.epochs.run_epoch(self.tasks, SourcePositions())
         return self.tasks.plans[-1]
 
     def reasons(self) -> list[FailureReason | None]:

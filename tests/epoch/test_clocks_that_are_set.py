@@ -10,7 +10,7 @@ from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.held_clock import STEP_MS, HeldClock
 from state_engine.log.records import Manifest
-from state_engine.spark.driver.clock_notices import tell_of_difference, tell_of_step
+from state_engine.spark.driver.clock_notices import log_difference, log_step
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.simulated_cluster import Cluster, ClusterDriver
 
@@ -115,17 +115,17 @@ def test_another_start_finishes_such_a_restore_as_it_was_asked_for(cluster: Clus
 def test_a_start_names_a_clock_that_is_far_from_the_newest_epoch(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     for difference in (0, 3_000_000, -3_000_000):
-        tell_of_difference("flights", DAY_MS, DAY_MS + difference)
+        log_difference("flights", DAY_MS, DAY_MS + difference)
     assert caplog.messages == []
-    tell_of_difference("flights", DAY_MS, DAY_MS + 7_200_000)
-    tell_of_difference("flights", DAY_MS, 0)
+    log_difference("flights", DAY_MS, DAY_MS + 7_200_000)
+    log_difference("flights", DAY_MS, 0)
     assert "2.0 hours ahead of the newest epoch of job 'flights'" in caplog.messages[0]
     assert "24.0 hours behind" in caplog.messages[1]
     assert "--reset-processing-time" in caplog.messages[1]
 
 
 def test_a_driver_names_a_step_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    tell_of_step("flights", DAY_MS)
-    tell_of_step("flights", 0)
+    log_step("flights", DAY_MS)
+    log_step("flights", 0)
     assert "jumped by 86400 seconds" in caplog.messages[0]
     assert "is back" in caplog.messages[1]

@@ -73,4 +73,4 @@ def test_output_is_named_by_the_previous_epoch_with_output_also_if_that_was_remo
         leave(job, 2)
     epoch = carry.carried(head, "epoch", incarnation="a" * 32, number=2, now_ms=0)
     commits = SinkCommits(job.job, (), job.storage, log_of(job), lambda *_: None, early=True)
-    assert commits._id(epoch).behind == 2
+    assert commits._id(epoch).previous_epoch == 2

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from state_engine.epoch import debts
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.ports import EpochPlan, SourceState
+from state_engine.epoch.ports import EpochPlan, SourcePositions
 from state_engine.errors import (
     EpochError,
     InconsistentAttemptsError,
@@ -66,7 +66,7 @@ def test_a_failure_becomes_a_named_error(kind: str, error: type[LakestateError],
     with pytest.raises(
         error, match=r"'count', subtask 1, failed in epoch 2: it broke Key: N1. Record: Row\(a=1\)"
     ) as raised:
-        driver.epochs.run_epoch(tasks, SourceState())
+        driver.epochs.run_epoch(tasks, SourcePositions())
     assert (raised.value.operator, raised.value.key) == ("count", "N1")
     assert simulation.head == before == driver.epochs.head
     assert [plan.retry for plan in tasks.plans] == list(range(tries))
@@ -107,7 +107,7 @@ TWO = Barrier(uid="total", subtask=0, attempt="2")
 def test_tries_are_bounded_and_share_one_processing_time(result: Any, error: type[EpochError]) -> None:
     tasks = Scripted(*[result] * 9)
     with pytest.raises(error):
-        Simulation().start().epochs.run_epoch(tasks, SourceState())
+        Simulation().start().epochs.run_epoch(tasks, SourcePositions())
     assert len(tasks.processing_times) == 4
     assert len(set(tasks.processing_times)) == 1
 
@@ -115,7 +115,7 @@ def test_tries_are_bounded_and_share_one_processing_time(result: Any, error: typ
 def test_an_error_that_is_no_epoch_error_is_not_tried_again() -> None:
     tasks = Scripted(ZeroDivisionError("a bug"), [])
     with pytest.raises(ZeroDivisionError):
-        Simulation().start().epochs.run_epoch(tasks, SourceState())
+        Simulation().start().epochs.run_epoch(tasks, SourcePositions())
     assert len(tasks.results) == 1
 
 
@@ -140,7 +140,7 @@ def test_a_stop_ends_the_tries_at_an_epoch() -> None:
             return super().run(plan)
 
     with pytest.raises(StopRequestedError):
-        driver.epochs.run_epoch(Stopping([], []), SourceState())
+        driver.epochs.run_epoch(Stopping([], []), SourcePositions())
 
 
 def test_sink_errors_are_tried_again() -> None:
@@ -173,7 +173,7 @@ def test_idle_epochs_keep_positions_and_bring_no_new_files() -> None:
     driver = simulation.start()
     position = SourcePosition(offset="7", new_files=(SourceFile(path="a", timestamp=1),))
     tasks = SimulatedTasks(simulation.world, driver.crash, simulation.records[:7])
-    sealed = driver.epochs.run_epoch(tasks, SourceState(metadata="m", positions=(position,)))
+    sealed = driver.epochs.run_epoch(tasks, SourcePositions(metadata="m", positions=(position,)))
     idle = driver.idle().manifest
     assert sealed.manifest.sources == (position,)
     assert (idle.kind, idle.sources, idle.source_metadata) == ("idle", (SourcePosition(offset="7"),), "m")
@@ -189,7 +189,9 @@ def test_schemas_accumulate_and_a_changed_one_is_refused_before_the_put() -> Non
     before = simulation.head
     other = replace(schema("count"), schema_id="x", value="string")
     with pytest.raises(StateTypeChangedError, match="value was bigint, is string"):
-        driver.epochs.run_epoch(Changed(driver, simulation, lambda ack: replace(ack, schemas=(other,))), SourceState())
+        driver.epochs.run_epoch(
+            Changed(driver, simulation, lambda ack: replace(ack, schemas=(other,))), SourcePositions()
+        )
     assert simulation.head == before
 
 
@@ -209,7 +211,7 @@ def test_a_type_changes_with_the_first_sealed_epoch_and_not_with_the_claim() -> 
     simulation.start()  # the old code again: nothing has changed, so nothing is compared
     driver = simulation.start(start)
     reporting = Changed(driver, simulation, lambda ack: replace(ack, schemas=(wider,)) if ack.uid == "count" else ack)
-    changed = driver.epochs.run_epoch(reporting, SourceState()).manifest
+    changed = driver.epochs.run_epoch(reporting, SourcePositions()).manifest
     assert types_in(changed) == [("decimal(20,0)", [changed.epoch - 1])]
     assert changed.epoch == epoch + 4
     before = dict(simulation.world.storage.objects)
@@ -228,7 +230,7 @@ def test_a_migration_that_not_all_subtasks_wrote_is_not_sealed() -> None:
     )
     reporting = Changed(driver, simulation, lambda ack: replace(ack, schemas=(text,)) if ack.uid == "count" else ack)
     with pytest.raises(StateTypeChangedError, match=r"only 0 of 2 subtasks.*Ask for the state in open\(\)"):
-        driver.epochs.run_epoch(reporting, SourceState())
+        driver.epochs.run_epoch(reporting, SourcePositions())
     assert simulation.head == before
 
 

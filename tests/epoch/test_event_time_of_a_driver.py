@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.ports import EpochPlan, SourceState, StreamEdge
+from state_engine.epoch.ports import EpochPlan, SourcePositions, StreamEdge
 from state_engine.epoch.request import StartRequest
 from state_engine.log.records import Ack, Barrier, EarliestTimers, HighestTime
 from state_engine.testing.simulated import SimulatedCrash
@@ -63,7 +63,7 @@ def silent(ack: Ack) -> Ack:
 
 def run(simulation: Simulation, driver: SimulatedDriver, tell: Callable[[Ack], Ack]) -> Timed:
     tasks = Timed(simulation, driver, tell)
-    driver.epochs.run_epoch(tasks, SourceState())
+    driver.epochs.run_epoch(tasks, SourcePositions())
     return tasks
 
 
@@ -146,7 +146,7 @@ def test_a_try_that_was_not_sealed_has_no_effect() -> None:
     driver = simulation.start(timed())
     tasks = Timed(simulation, driver, at(100))
     driver.crash.faults.mixed.add(2)
-    driver.epochs.run_epoch(tasks, SourceState())
+    driver.epochs.run_epoch(tasks, SourcePositions())
     assert [plan.retry for plan in tasks.plans] == [0, 1]
     assert {plan.processing_time for plan in tasks.plans} == {tasks.plans[0].processing_time}
     assert simulation.head.manifest.event_times == {

@@ -10,7 +10,7 @@ from random import SystemRandom
 import pytest
 
 from state_engine.testing.history_words import WEIGHTS, Action, parse, random_history, text_of
-from state_engine.testing.simulated_history import Found, Player, find, shrink
+from state_engine.testing.simulated_history import CheckFailed, Player, find, shrink
 from state_engine.testing.simulated_processes import FAULTS, Process, Processes
 from state_engine.testing.simulation_campaign import play
 
@@ -86,7 +86,7 @@ def test_the_same_line_gives_the_same_calls() -> None:
 def test_a_history_that_fails_is_shrunk_to_what_makes_it_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     def late(player: Player, action: Action) -> None:
         if action.calls is not None and player.cluster.foreign:
-            raise Found("disposed late", str(action))
+            raise CheckFailed("disposed late", str(action))
 
     monkeypatch.setattr(Player, "_dispose", late)
     actions = parse("job.1 start.3 append.3 step.7!lost@3 ckpt.4~5 dispose.9~3!fail@2 retain step resume kill tick.2")

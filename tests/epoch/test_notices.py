@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.ports import CheckpointEnd, EpochPlan, SourceState
+from state_engine.epoch.ports import CheckpointEnd, EpochPlan, SourcePositions
 from state_engine.errors import BroadcastDivergenceError, UserFunctionError
 from state_engine.log.records import Ack, Barrier
 from state_engine.testing.simulated import Faults, SimulatedCrash
@@ -53,7 +53,7 @@ def end(driver: SimulatedDriver, checkpoint_id: int, *, completed: bool = True) 
 
 
 def run(driver: SimulatedDriver, tasks: Tasks) -> EpochPlan:
-    driver.epochs.run_epoch(tasks, SourceState())
+    driver.epochs.run_epoch(tasks, SourcePositions())
     return tasks.plans[-1]
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.ports import EpochPlan, OperatorPlan, SourceState, StreamEdge
+from state_engine.epoch.ports import EpochPlan, OperatorPlan, SourcePositions, StreamEdge
 from state_engine.epoch.rescale import RescaleRequest, rescaled, sharing
 from state_engine.errors import FencedError, LakestateError, MaxParallelismChangedError, RescaleError, UserFunctionError
 from state_engine.log.manifest import StoredManifest
@@ -86,10 +86,10 @@ def test_all_attempts_of_an_epoch_have_one_parallelism() -> None:
     ask(driver, 4)
     late: list[Told] = []
     tasks.meanwhile = lambda: late.append(ask(driver, 1)) if not late else None
-    driver.epochs.run_epoch(tasks, SourceState())
+    driver.epochs.run_epoch(tasks, SourcePositions())
     assert tasks.sizes == [(4, 4), (4, 4)]
     assert [told.ends for told in late] == [[]]
-    driver.epochs.run_epoch(tasks, SourceState())
+    driver.epochs.run_epoch(tasks, SourcePositions())
     assert tasks.sizes[2:] == [(1, 1)]
     assert late[0].ends == [(3, "")]
 
@@ -101,7 +101,7 @@ def test_an_epoch_that_is_not_sealed_leaves_it_to_the_next() -> None:
     tasks.fails = True
     told = ask(driver, 4)
     with pytest.raises(UserFunctionError):
-        driver.epochs.run_epoch(tasks, SourceState())
+        driver.epochs.run_epoch(tasks, SourcePositions())
     assert driver.epochs.wants_rescale
     assert [operator.parallelism for operator in driver.epochs.operators] == [2, 3]
     assert told.ends == []
@@ -147,7 +147,7 @@ def test_callers_that_wait_learn_of_the_end_of_the_job() -> None:
     tasks.fails = True
     tried = ask(driver, 4)
     with pytest.raises(UserFunctionError):
-        driver.epochs.run_epoch(tasks, SourceState())
+        driver.epochs.run_epoch(tasks, SourcePositions())
     waiting = ask(driver, 5)
     driver.epochs.end_rescales()
     late = ask(driver, 6)

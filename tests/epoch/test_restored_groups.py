@@ -8,7 +8,7 @@ import pytest
 from state_engine.epoch import debts
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.key_groups import RestoredRows
-from state_engine.epoch.ports import EpochPlan, SourceState
+from state_engine.epoch.ports import EpochPlan, SourcePositions
 from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import FencedError, LakestateError, RestoreError, StopRequestedError, UserFunctionError
 from state_engine.log.manifest import StoredManifest
@@ -153,7 +153,7 @@ def test_checkpoints_that_no_function_was_notified_of_are_notified_with_the_next
     assert (sealed.manifest.kind, sealed.manifest.checkpoint_id) == ("restore", None)
     tasks = Watched(simulation.world, driver.crash)
     held = driver.epochs.head.manifest
-    driver.epochs.run_epoch(tasks, SourceState(positions=held.sources))
+    driver.epochs.run_epoch(tasks, SourcePositions(positions=held.sources))
     assert tasks.told == (checkpoint,)
     assert driver.epochs.head.manifest.restored is None
 
@@ -169,7 +169,7 @@ def test_a_rescale_whose_epoch_failed_waits_for_another_epoch() -> None:
     held = driver.step().manifest
     driver.epochs.rescale(RescaleRequest({"count": 3}, lambda manifest, _: ends.append(manifest)))
     with pytest.raises(UserFunctionError):
-        driver.epochs.run_epoch(Broken(simulation.world, driver.crash), SourceState(positions=held.sources))
+        driver.epochs.run_epoch(Broken(simulation.world, driver.crash), SourcePositions(positions=held.sources))
     sealed = driver.epochs.restore_groups(writer(simulation)).manifest
     assert (sealed.operators["count"].parallelism, ends) == (2, [])
     rescaled = driver.step()

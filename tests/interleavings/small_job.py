@@ -12,7 +12,7 @@ from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import Clock, Ids
 from state_engine.epoch.acks import Alignment
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import EpochPlan, SinkStanding, SourceState
+from state_engine.epoch.ports import EpochPlan, SourcePositions, TableFence
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import StopRequestedError
@@ -65,7 +65,7 @@ def position(manifest: Manifest) -> int:
 
 
 class NoSinks:
-    def standings(self) -> list[SinkStanding]:
+    def fences(self) -> list[TableFence]:
         return []
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None: ...
@@ -192,7 +192,7 @@ class Run:
             barriers.wanted, barriers.full = step in "cf", step == "f"
             first = position(driver.head.manifest)
             tasks = Tasks(storage, self.ids, first, first + BATCH)
-            driver.run_epoch(tasks, SourceState(positions=(SourcePosition(offset=str(first + BATCH)),)))
+            driver.run_epoch(tasks, SourcePositions(positions=(SourcePosition(offset=str(first + BATCH)),)))
 
     def _open(self, job: str) -> CheckpointStorage:
         return open_storage(self.root, job)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import RandomIds
 from state_engine.epoch.carry import carried
-from state_engine.epoch.ports import SinkStanding
+from state_engine.epoch.ports import TableFence
 from state_engine.epoch.request import Head, OperatorShape, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.inspect import read_state
@@ -30,7 +30,7 @@ class NoSinks:
     def __init__(self) -> None:
         self.kept: list[bool] = []
 
-    def standings(self) -> list[SinkStanding]:
+    def fences(self) -> list[TableFence]:
         return []
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None: ...

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.fold_inputs import newest_fold_inputs
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.ports import Mark
@@ -28,7 +28,7 @@ def test_files_of_the_older_base_may_not_be_condemned(tmp_path: Path) -> None:
     assert older is not None
     second = job.epoch(random_changes(rng), checkpoint_id=2)
     head = job.epoch(random_changes(rng))
-    chain_after = behind_newest_base(job.storage, job.log, CheckpointTable(job.storage, open_tables(job.storage)), head)
+    chain_after = newest_fold_inputs(job.storage, job.log, CheckpointTable(job.storage, open_tables(job.storage)), head)
     draft = draft_pin(job.storage, head, chain_after)
     assert draft.base == older
     publisher.begin(second, Mark(checkpoint_id=2, full=True, trigger="test"))

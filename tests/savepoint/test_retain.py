@@ -7,7 +7,7 @@ import pytest
 from canonical_jobs import checkpoint, model, running_job, start, state_of
 from msgspec.structs import replace
 
-from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.fold_inputs import newest_fold_inputs
 from state_engine.checkpoint.leases import leased, leased_folder
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention.needs import changes_of
@@ -118,7 +118,7 @@ def unfinished(job: JobBuilder, clock: ManualClock) -> str:
     """Leaves the files of a process that died while it wrote a canonical savepoint of epoch 1."""
     storage = open_storage(job.root, job.job)
     log, head = ManifestLog(storage, job.job), job.log.read(1, 1)
-    chain_after = behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
+    chain_after = newest_fold_inputs(storage, log, CheckpointTable(storage, open_tables(storage)), head)
     draft = replace(draft_pin(storage, head, chain_after), created_at=clock.now_ms(), folds=True)
     name = write_pin(job.root, storage, CountingIds(), draft, head).savepoint_id
     storage.put_if_absent(f"{savepoint_folder(name)}/aircraft/count/part-x.parquet", b"half")

@@ -7,9 +7,9 @@ import pytest
 from whole_job import BATCH, Died, Driver, WholeJob
 
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.ports import SinkStanding
+from state_engine.epoch.ports import TableFence
 from state_engine.epoch.sink_moves import transaction_version
-from state_engine.epoch.sink_standing import strange
+from state_engine.epoch.table_fences import foreign_or_ahead
 from state_engine.errors import SinkAheadError, SinkError
 from state_engine.log.birth import birth_number
 from state_engine.storage.manifest_log import ManifestLog
@@ -119,8 +119,8 @@ def test_a_restore_to_before_what_was_left_out_misses_nothing(job: WholeJob) -> 
 def test_a_restore_that_was_under_way_when_all_was_deleted_stops_no_start() -> None:
     birth = "ab" * 16
     log = ManifestLog(MemoryStorage(), "flights")
-    log.bear(birth, 0)
-    fenced = SinkStanding(uid="x", table="t", fence=transaction_version(2, 0), birth=birth_number(birth))
-    assert strange([fenced], log, None, {1: 9}) == []
-    further = SinkStanding(uid="x", table="t", fence=transaction_version(2, 1), birth=birth_number(birth))
-    assert strange([further], log, None, {1: 9}) == [further]
+    log.create_birth_id(birth, 0)
+    fenced = TableFence(uid="x", table="t", fence=transaction_version(2, 0), birth=birth_number(birth))
+    assert foreign_or_ahead([fenced], log, None, {1: 9}) == []
+    further = TableFence(uid="x", table="t", fence=transaction_version(2, 1), birth=birth_number(birth))
+    assert foreign_or_ahead([further], log, None, {1: 9}) == [further]

@@ -28,7 +28,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, show_recor
     nothing: Any = None
     sinks = SinkCommits("job", [node], nothing, nothing, lambda *_: None, show_records=show_records)
     monkeypatch.setattr(sinks, "_staged", lambda files: pa.table({"name": ["ann-4711"]}))
-    monkeypatch.setattr(sinks._identity, "stands", lambda *_: True)
+    monkeypatch.setattr(sinks._identity, "is_current", lambda *_: True)
     ack = SimpleNamespace(outputs=[SimpleNamespace(output="out")])
     operators = {"op": SimpleNamespace(acks=[ack])}
     sealed: Any = SimpleNamespace(manifest=SimpleNamespace(generation=1, epoch=3, operators=operators))

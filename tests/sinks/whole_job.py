@@ -17,7 +17,7 @@ from state_engine.clock import RandomIds, SystemClock
 from state_engine.epoch.acks import Alignment
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import EpochPlan, SourceState
+from state_engine.epoch.ports import EpochPlan, SourcePositions
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.log.manifest import StoredManifest
@@ -129,7 +129,7 @@ class Driver:
 
     def step(self) -> None:
         end = str(self.offset + BATCH)
-        self._epochs.run_epoch(self, SourceState(positions=(SourcePosition(offset=end),)))
+        self._epochs.run_epoch(self, SourcePositions(positions=(SourcePosition(offset=end),)))
         self.offset += BATCH
 
     def run(self, plan: EpochPlan) -> list[Barrier]:

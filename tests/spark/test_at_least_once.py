@@ -87,11 +87,11 @@ def test_it_repeats_after_a_kill_and_counts_once(run: Run, tmp_path: Path) -> No
     run(tmp_path, "AT_LEAST_ONCE", None)
     calls = got(tmp_path)
     assert len(rows_of(calls)) > len(counted(source.all)), "output that was not sealed has come again"
-    tries = [call["attempt"] for call in calls if (call["generation"], call["behind"]) == (1, 2)]
+    tries = [call["attempt"] for call in calls if (call["generation"], call["previous_epoch"]) == (1, 2)]
     assert len(tries) > len(set(tries)) > 1, (
         "an attempt that was not sealed, one that was, and that one again after the kill"
     )
-    once = {(call["generation"], call["behind"]): call for call in calls}
+    once = {(call["generation"], call["previous_epoch"]): call for call in calls}
     assert rows_of(list(once.values())) == counted(source.all)
     assert state_of(tmp_path / "root", "given", "count", "count") == times_of(source)
 
@@ -103,7 +103,7 @@ def test_exactly_once_waits_for_the_seal(run: Run, tmp_path: Path) -> None:
     run(tmp_path, "EXACTLY_ONCE", None)
     once = {(call["generation"], call["epoch"]): call for call in got(tmp_path)}
     assert rows_of(list(once.values())) == counted(source.all)
-    assert {(call["behind"], call["attempt"]) for call in got(tmp_path)} == {(None, "")}
+    assert {(call["previous_epoch"], call["attempt"]) for call in got(tmp_path)} == {(None, "")}
 
 
 def test_what_the_function_refuses_is_not_sealed(spark, tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_job_is_held_from_before_its_log_is_read_until_it_has_ended(
         JobClient(job, StartOptions()).start()
     assert held == [Holder(os.getpid(), "program")]
     assert holder(folder) is None, "a start that fails releases the lock"
-    client._let_go = hold(root, "flights", "program")
+    client._release_lock = hold(root, "flights", "program")
     client.stop()
     assert holder(folder) is None
 

@@ -15,7 +15,7 @@ from state_engine.serialization.copies import RowCopies
 from state_engine.spark.graph.computed import ComputedRunner
 from state_engine.spark.graph.timing import AssignerRunner
 from state_engine.spark.wire.exits import exit_line
-from state_engine.spark.wire.failures import reporting_failures, told_by
+from state_engine.spark.wire.failures import failure_of, reporting_failures
 from state_engine.spark.wire.task_spec import loaded, unpack
 from state_engine.spark.worker.map_runner import MapRunner
 
@@ -49,12 +49,12 @@ def of_python(raised: str) -> SparkError:
     ],
 )
 def test_the_last_line_of_the_python_traceback_is_reported(raised: str, told: str) -> None:
-    assert told_by(of_python(raised)) == (told, None)
+    assert failure_of(of_python(raised)) == (told, None)
 
 
 def test_of_several_tracebacks_the_last_one_counts() -> None:
     first = f"ValueError: the first\n\nDuring handling of it:\n\nTraceback (most recent call last):\n{FRAMES}"
-    assert told_by(of_python(f"{first}OSError: the last")).cause == "OSError: the last"
+    assert failure_of(of_python(f"{first}OSError: the last")).cause == "OSError: the last"
 
 
 def test_an_exception_in_a_group_is_reported() -> None:
@@ -64,11 +64,11 @@ def test_an_exception_in_a_group_is_reported() -> None:
         '    | Traceback (most recent call last):\n    |   File "a.py", line 2, in g\n    | ValueError: the inner\n'
         f"    +------------------------------------\n{JVM}"
     )
-    assert told_by(SparkError(group)).cause.startswith("ValueError: the inner")
+    assert failure_of(SparkError(group)).cause.startswith("ValueError: the inner")
 
 
 def test_a_cause_of_any_length_keeps_its_class_and_its_end() -> None:
-    told = told_by(of_python("ValueError: " + "x" * 20_000 + " the end")).cause
+    told = failure_of(of_python("ValueError: " + "x" * 20_000 + " the end")).cause
     assert told.startswith("ValueError: xxx")
     assert told.endswith(" the end")
     assert len(told) <= 1_000
@@ -76,7 +76,7 @@ def test_a_cause_of_any_length_keeps_its_class_and_its_end() -> None:
 
 def test_a_named_error_of_a_task_stays_what_it_is() -> None:
     named = UserFunctionError("Operator 'total' failed.", action="Mend it.", operator="total", key="'a'")
-    told = told_by(of_python(trace_of_task(named)))
+    told = failure_of(of_python(trace_of_task(named)))
     error = told.as_error("A task failed", otherwise=EpochError, action="Look at the log.")
     assert told.cause == "Operator 'total' failed."
     assert type(error) is UserFunctionError
@@ -85,19 +85,19 @@ def test_a_named_error_of_a_task_stays_what_it_is() -> None:
 
 def test_a_named_error_keeps_a_message_of_several_lines_and_text_that_looks_like_an_action() -> None:
     named = CorruptionError("Two lines:\nthe file says ' What to do: nothing'.", action='Restore "it".')
-    error = told_by(of_python(trace_of_task(named))).as_error("It failed", otherwise=EpochError, action="")
+    error = failure_of(of_python(trace_of_task(named))).as_error("It failed", otherwise=EpochError, action="")
     assert facts(error) == ("It failed: Two lines:\nthe file says ' What to do: nothing'.", 'Restore "it".', "", "")
 
 
 def test_of_several_named_errors_the_last_one_counts() -> None:
     first, last = UserFunctionError("the first"), CorruptionError("the last")
-    told = told_by(of_python(f"{trace_of_task(first)}\nDuring handling of it:\n\n{trace_of_task(last)}"))
+    told = failure_of(of_python(f"{trace_of_task(first)}\nDuring handling of it:\n\n{trace_of_task(last)}"))
     assert type(told.error) is CorruptionError
 
 
 @pytest.mark.parametrize("line", ["lakestate error: {}", 'lakestate error: {"type":"int","message":"x"}'])
 def test_a_line_that_only_looks_like_an_error_of_ours_is_passed_over(line: str) -> None:
-    assert told_by(of_python(f"ValueError: the cause\n{line}")).error is None
+    assert failure_of(of_python(f"ValueError: the cause\n{line}")).error is None
 
 
 def trace_of_task(error: LakestateError) -> str:
@@ -114,7 +114,7 @@ def facts(error: LakestateError) -> tuple[str, str, str, str]:
 
 
 def test_what_is_no_named_error_is_quoted_in_another_one() -> None:
-    error = told_by(of_python("ValueError: odd")).as_error("It failed", otherwise=EpochError, action="Look.")
+    error = failure_of(of_python("ValueError: odd")).as_error("It failed", otherwise=EpochError, action="Look.")
     assert type(error) is EpochError
     assert facts(error) == ("It failed: ValueError: odd.", "Look.", "", "")
 
@@ -162,7 +162,7 @@ def test_what_is_no_named_error_is_quoted_in_another_one() -> None:
     ],
 )
 def test_what_is_no_python_exception_is_reported_too(text: str, told: str) -> None:
-    assert told_by(SparkError(text)).cause == told
+    assert failure_of(SparkError(text)).cause == told
 
 
 def test_an_exception_of_spark_without_a_jvm_is_reported_by_its_class() -> None:
@@ -170,7 +170,7 @@ def test_an_exception_of_spark_without_a_jvm_is_reported_by_its_class() -> None:
         def __str__(self) -> str:
             raise AssertionError
 
-    assert "AssertionError" in told_by(Gone()).cause
+    assert "AssertionError" in failure_of(Gone()).cause
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_an_exception_of_spark_without_a_jvm_is_reported_by_its_class() -> None:
 )
 def test_without_records_what_a_function_in_an_expression_says_is_left_out(raised: str, told: str) -> None:
     with records_shown(False):
-        assert told_by(of_python(raised)).cause == told
+        assert failure_of(of_python(raised)).cause == told
 
 
 def test_without_records_the_values_that_spark_quotes_are_left_out() -> None:
     with records_shown(False):
-        told = told_by(
+        told = failure_of(
             SparkError("[CAST_INVALID_INPUT] The value 'secret' of the type \"STRING\" cannot be cast")
         ).cause
     assert "secret" not in told
@@ -216,7 +216,7 @@ def test_an_operator_that_a_worker_cannot_load_is_named() -> None:
     )
     assert "install" in refused.value.action
     assert refused.value.operator == "total"
-    assert told_by(of_python("".join(traceback.format_exception_only(refused.value)))).error is not None
+    assert failure_of(of_python("".join(traceback.format_exception_only(refused.value)))).error is not None
 
 
 @pytest.mark.parametrize(

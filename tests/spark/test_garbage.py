@@ -42,7 +42,7 @@ def test_survivors_are_examined_again_when_something_was_released() -> None:
     del node
     one.collect()
     assert seen() is not None, "it was set aside"
-    one.let_go()
+    one.note_dropped()
     one.collect()
     assert seen() is None
 

@@ -421,7 +421,7 @@ def test_what_is_held_of_a_job_goes_when_it_runs_no_more(job: Job, running: bool
     cached.release()
     others = [("elsewhere", job.job), (job.root, "another")]
     worker.cache.learn(None if running is None else [*others, *([(job.root, job.job)] if running else [])])
-    worker.cache.let_ended_go()
+    worker.cache.drop_ended()
     again = worker.acquire(job.head)
     assert (again is cached) == stays
     again.release()

@@ -104,7 +104,7 @@ def test_a_descriptor_of_something_else_is_not_taken_for_the_lock(
 
 
 def test_a_forked_child_neither_holds_it_nor_keeps_it_held(tmp_path: Path) -> None:
-    let_go = hold(str(tmp_path), "orders", "program")
+    release = hold(str(tmp_path), "orders", "program")
     ready, wait = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -113,7 +113,7 @@ def test_a_forked_child_neither_holds_it_nor_keeps_it_held(tmp_path: Path) -> No
         os.read(wait[0], 1)
         os._exit(0)
     assert os.read(ready[0], 1) == b"1"
-    let_go()
+    release()
     assert holder(folder_of(tmp_path)) is None, "although the child process lives"
     os.close(wait[1])
     os.waitpid(child, 0)

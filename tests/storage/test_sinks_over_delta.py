@@ -26,7 +26,7 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "table")
         self.log = ManifestLog(MemoryStorage(), "job")
-        self.log.bear("ab" * 16, 1)
+        self.log.create_birth_id("ab" * 16, 1)
         self.sink = TableSink("job", "out", DeltaOutputTable(self.path, SCHEMA), self.log, lambda: 7)
         self.sink.create()
 
@@ -102,7 +102,7 @@ def test_each_commit_records_the_birth_id_and_a_checkpoint_of_the_log_keeps_it(s
 
 def test_adopted_it_keeps_its_rows_and_ignores_older_epochs(stage: Stage) -> None:
     stage.log = ManifestLog(MemoryStorage(), "job")
-    stage.log.bear("cd" * 16, 1)
+    stage.log.create_birth_id("cd" * 16, 1)
     stage.sink = TableSink("job", "out", DeltaOutputTable(stage.path, SCHEMA), stage.log, lambda: 7)
     for _ in range(2):
         stage.sink.adopt(2)

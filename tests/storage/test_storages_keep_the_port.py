@@ -16,7 +16,7 @@ from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.object_store import ObjectStorage
 from state_engine.storage.open import open_storage
 from state_engine.testing.counting import CountingStorage
-from state_engine.testing.storage_suite import DirectoryBehind, StorageSubject, StorageSuite
+from state_engine.testing.storage_suite import DirectoryAccess, StorageSubject, StorageSuite
 
 
 class TestLocalStorage(StorageSuite):
@@ -24,7 +24,7 @@ class TestLocalStorage(StorageSuite):
     def subject(self, tmp_path: Path) -> StorageSubject:
         return StorageSubject(
             open_storage(str(tmp_path), "job"),
-            DirectoryBehind(tmp_path / "job"),
+            DirectoryAccess(tmp_path / "job"),
             lambda: open_storage(f"file://{tmp_path}", "job"),
         )
 
@@ -37,7 +37,7 @@ class TestFolderOfAStorage(StorageSuite):
 
         (tmp_path / "a" / "folder's neighbour").mkdir(parents=True)
         (tmp_path / "a" / "folder's neighbour" / "x").touch()
-        return StorageSubject(opened(), DirectoryBehind(tmp_path / "a" / "folder"), opened)
+        return StorageSubject(opened(), DirectoryAccess(tmp_path / "a" / "folder"), opened)
 
 
 @dataclass
@@ -71,7 +71,7 @@ class TestObjectStorageOnFiles(StorageSuite):
         def opened() -> ObjectStorage:
             return ObjectStorage(LocalStore(tmp_path), url="store://files")
 
-        return StorageSubject(opened(), DirectoryBehind(tmp_path), opened)
+        return StorageSubject(opened(), DirectoryAccess(tmp_path), opened)
 
 
 @dataclass
@@ -107,7 +107,7 @@ class TestFaultyStorageWithoutFaults(StorageSuite):
     def subject(self, tmp_path: Path) -> StorageSubject:
         return StorageSubject(
             FaultyStorage(LocalStorage(tmp_path)),
-            DirectoryBehind(tmp_path),
+            DirectoryAccess(tmp_path),
             lambda: FaultyStorage(LocalStorage(tmp_path)),
         )
 
@@ -117,6 +117,6 @@ class TestCountingStorage(StorageSuite):
     def subject(self, tmp_path: Path) -> StorageSubject:
         return StorageSubject(
             CountingStorage(LocalStorage(tmp_path)),
-            DirectoryBehind(tmp_path),
+            DirectoryAccess(tmp_path),
             lambda: CountingStorage(LocalStorage(tmp_path)),
         )

@@ -16,11 +16,11 @@ def list_all(root: Root, as_json: AsJson = False) -> None:
     """List the jobs under a root, with the newest epoch of each."""
     with named_errors():
         # Imported here, so that the command line starts quickly.
-        from lakestate.running_job import told_of
+        from lakestate.running_job import process_info
         from state_engine.inspect import list_jobs
 
         jobs = list_jobs(root)
-        processes = {job.job: told_of(root, job.job) for job in jobs}
+        processes = {job.job: process_info(root, job.job) for job in jobs}
         if as_json:
             print_json([plain(job) | {"process": plain(processes[job.job])} for job in jobs])
             return

@@ -42,7 +42,7 @@ def top(
 ) -> None:
     """Watch a job: epochs, records, lag, and how its state is spread over the key groups. Press q to quit."""
     with named_errors():
-        from lakestate.running_job import told_of
+        from lakestate.running_job import process_info
         from state_engine.inspect import activity_of, open_job
 
         view = open_job(root, job)
@@ -53,7 +53,7 @@ def top(
 
         def look() -> Group:
             width = console.width if console.is_terminal else 160  # read each time: a terminal may be resized
-            return frame(activity_of(view), SystemClock().now_ms(), width, told_of(root, job))
+            return frame(activity_of(view), SystemClock().now_ms(), width, process_info(root, job))
 
         if once or not console.is_terminal:
             console.print(look())

@@ -149,13 +149,13 @@ class EntriesInDatabase(StateInDatabase):
     def prefetch(self, entries: list[Any]) -> None:
         # A state is read ahead once a batch has read many entries one by one: not every record needs every state.
         self._make_room()
-        self._reads_ahead = self._reads_ahead or self._were_many(self._misses * self.reads_ahead_from)
+        self._reads_ahead = self._reads_ahead or self._has_many_misses(self._misses * self.reads_ahead_from)
         self._misses = 0
         self._batch, self._has_windows = entries, None
         if self._reads_ahead:
             self._read_many(entries)
 
-    def _were_many(self, misses: int) -> bool:
+    def _has_many_misses(self, misses: int) -> bool:
         """Returns whether there were more misses than entries in the batch in which they happened."""
         return 0 < len(self._batch) < misses
 

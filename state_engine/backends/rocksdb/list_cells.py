@@ -66,7 +66,7 @@ class ListCells:
         """
         if not len(counts):
             return []
-        streams = list(_taken_apart(values, _ends(counts)))
+        streams = list(_to_streams(values, _ends(counts)))
         front = np.zeros((len(counts), HEAD + _SIZE.itemsize * len(streams)), np.uint8)
         front[:, :8] = counts.astype(">u8").view(np.uint8).reshape(-1, 8)
         sizes = np.stack([np.diff(stream.offsets) for stream in streams], axis=1).astype(_SIZE)
@@ -87,7 +87,7 @@ class ListCells:
         sizes = np.ascontiguousarray(front[:, HEAD:]).view(_SIZE).astype(np.int64)
         begins = (starts + width)[:, np.newaxis] + np.cumsum(sizes, axis=1) - sizes
         streams = (_taken_out(data, begins[:, n], sizes[:, n]) for n in range(self._streams))
-        return counts, _put_together(self._type, counts, streams)
+        return counts, _from_streams(self._type, counts, streams)
 
 
 def numbers_of(data: "NDArray[np.uint8]") -> Numbers:
@@ -98,13 +98,13 @@ def numbers_of(data: "NDArray[np.uint8]") -> Numbers:
 # To bytes -------------------------------------------------------------------------------------------------------------
 
 
-def _taken_apart(array: Any, bounds: Numbers) -> Iterator[_Stream]:
+def _to_streams(array: Any, bounds: Numbers) -> Iterator[_Stream]:
     """Yields the streams of elements; `bounds` has the positions where each cell begins, and the last one ends."""
     kind = array.type
     if pa.types.is_struct(kind):
         yield _flags(array, bounds)
         for field in array.flatten():
-            yield from _taken_apart(field, bounds)
+            yield from _to_streams(field, bounds)
     elif _is_text(kind):
         whole = array.fill_null(b"" if pa.types.is_binary(kind) else "")  # Arrow may have bytes under a null
         ends = np.frombuffer(whole.buffers()[1], np.int32)[whole.offset : whole.offset + len(whole) + 1]
@@ -115,7 +115,7 @@ def _taken_apart(array: Any, bounds: Numbers) -> Iterator[_Stream]:
         lists = array.cast(_as_list(kind)) if pa.types.is_map(kind) else array
         lengths = pc.fill_null(pc.list_value_length(lists), -1)
         yield _fixed(lengths, bounds)
-        yield from _taken_apart(lists.flatten(), _ends(np.maximum(lengths, 0))[bounds])
+        yield from _to_streams(lists.flatten(), _ends(np.maximum(lengths, 0))[bounds])
     else:
         yield _flags(array, bounds)
         yield _fixed(array.cast(pa.uint8()) if pa.types.is_boolean(kind) else array, bounds)
@@ -149,12 +149,12 @@ def _woven(streams: Sequence[_Stream]) -> tuple[bytes, Numbers]:
 # From bytes -----------------------------------------------------------------------------------------------------------
 
 
-def _put_together(kind: Any, counts: Numbers, streams: Iterator[Any]) -> Any:
+def _from_streams(kind: Any, counts: Numbers, streams: Iterator[Any]) -> Any:
     """Returns the elements of cells as an array of their type; `counts` has the number of elements of each cell."""
     total = int(counts.sum())
     if pa.types.is_struct(kind):
         valid = _there(next(streams), counts)
-        fields = [_put_together(field.type, counts, streams) for field in kind]
+        fields = [_from_streams(field.type, counts, streams) for field in kind]
         return pa.StructArray.from_arrays(fields, fields=list(kind), mask=None if valid is None else pa.array(~valid))
     if not (_is_text(kind) or pa.types.is_nested(kind)):
         valid = _there(next(streams), counts)
@@ -166,7 +166,7 @@ def _put_together(kind: Any, counts: Numbers, streams: Iterator[Any]) -> Any:
     valid = _bits(None if (lengths >= 0).all() else lengths >= 0)
     if _is_text(kind):
         return pa.Array.from_buffers(kind, total, [valid, offsets, next(streams).buffer])
-    inner = _put_together(_as_list(kind).value_type, np.diff(ends[_ends(counts)]), streams)
+    inner = _from_streams(_as_list(kind).value_type, np.diff(ends[_ends(counts)]), streams)
     return pa.Array.from_buffers(kind, total, [valid, offsets], children=[inner])
 
 

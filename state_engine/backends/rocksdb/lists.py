@@ -80,7 +80,7 @@ class ListsInDatabase(HeaderedEntries):
         self._held_spread += self._held_ahead
         self._held_ahead = 0
         self._make_room_for_spread()
-        self._reads_pieces = self._reads_pieces or self._were_many(self._spread_misses * 4)
+        self._reads_pieces = self._reads_pieces or self._has_many_misses(self._spread_misses * 4)
         self._spread_misses = 0
         super().prefetch(entries)
 

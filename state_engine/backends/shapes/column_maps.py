@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices, order_of
-from state_engine.backends.ascending import ANY, Flags, back_to, distinct, last_of_each, positions_of
+from state_engine.backends.ascending import ANY, Flags, distinct, inverse_of, last_of_each, positions_of
 from state_engine.backends.delta import Delta, one_array
 from state_engine.backends.entry_index import ByNamespace, Part, Segment, by_position
 from state_engine.backends.shapes.cleared import ClearedKeys
@@ -134,7 +134,7 @@ class MapColumnTable(ColumnTable):
             lasts.append(last)
             records.append(positions)
             before += len(distinct_numbers)
-        inverse = back_to(np.concatenate(records))
+        inverse = inverse_of(np.concatenate(records))
         return Asked(entries, np.concatenate(of_records)[inverse], np.concatenate(lasts), keys.times)
 
     def get_many(self, asked: Asked) -> Any:
@@ -358,7 +358,7 @@ class MapColumnTable(ColumnTable):
         old, unknown = at_most(times, expiry), np.asarray(times.is_null()) & (seen is not None)
         changed = old | unknown
         if changed.any():
-            places = self._next_places(len(old)) + back_to(np.argsort(entries.places))
+            places = self._next_places(len(old)) + inverse_of(np.argsort(entries.places))
             stamped = without(stamp_each(values, seen), old)
             self._written_in(segment).put(Entries(entries.numbers, stamped, places, old).where(changed))
         return earliest(times, ~old)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.keys import Keys, Numbers, indices, order_of
-from state_engine.backends.ascending import numbered_anew
+from state_engine.backends.ascending import distinct_with_positions
 from state_engine.backends.batch_keys import NamespacedKeys
 from state_engine.backends.delta import Delta, one_array
 from state_engine.backends.entry_index import ByNamespace, ByPlace, Renumber, keys_of, namespaces_of
@@ -79,10 +79,10 @@ class ColumnTimers(TimerTable):
         if not len(timers.times):
             return None
         timers = timers.take(order_of(timers.times))
-        numbers, positions = numbered_anew(keys_of(timers.places), len(self._index.keys))
+        numbers, positions = distinct_with_positions(keys_of(timers.places), len(self._index.keys))
         distinct, times, spaces = self._index.keys.each(numbers), pa.array(timers.times), namespaces_of(timers.places)
         if spaces.any():
-            space_numbers, of_timers = numbered_anew(spaces, len(self._index.namespaces))
+            space_numbers, of_timers = distinct_with_positions(spaces, len(self._index.namespaces))
             texts = self._index.namespaces.texts_of(space_numbers).to_pylist()
             keys: Keys = NamespacedKeys([indices(positions), indices(of_timers)], distinct, texts, times)
         else:

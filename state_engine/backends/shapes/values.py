@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, indices
-from state_engine.backends.ascending import Flags, back_to, last_of_each, positions_of
+from state_engine.backends.ascending import Flags, inverse_of, last_of_each, positions_of
 from state_engine.backends.delta import Delta, one_array
 from state_engine.backends.entry_index import Part, Segment
 from state_engine.backends.shapes.table import ColumnTable, EntryTable, Expired
@@ -104,7 +104,7 @@ class ValueColumnTable(ColumnTable):
         parts = self.parts(keys)
         values = [self._of(part) for part in parts]
         order = np.concatenate([part.positions for part in parts]) if parts else np.empty(0, np.int64)
-        return pa.concat_arrays([self.stored.nulls(0), *values]).take(indices(back_to(order)))
+        return pa.concat_arrays([self.stored.nulls(0), *values]).take(indices(inverse_of(order)))
 
     held = get_many
 

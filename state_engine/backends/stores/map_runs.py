@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, indices
-from state_engine.backends.ascending import Flags, distinct, laid_over, positions_of
+from state_engine.backends.ascending import Flags, distinct, merged_layers, positions_of
 from state_engine.backends.key_numbers import KeyGroups, KeyNumbers
 from state_engine.backends.keys import KeyCodec
 from state_engine.backends.stores.value_runs import Run, ValueRuns
@@ -100,7 +100,7 @@ class Entries(NamedTuple):
 
     def under(self, other: "Entries") -> "Entries":
         """Returns both; for an entry in both, the other's value, in the place that the entry had before."""
-        numbers, rows = laid_over(self.numbers, other.numbers)
+        numbers, rows = merged_layers(self.numbers, other.numbers)
         places = other.places
         positions = positions_of(other.numbers, self.numbers)
         places = np.where(positions >= 0, self.places[positions], places) if len(self.places) else places

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Numbers, indices
-from state_engine.backends.ascending import Flags, laid_over, positions_of, spans
+from state_engine.backends.ascending import Flags, merged_layers, positions_of, spans
 from state_engine.backends.stores.list_runs import LARGER, MOST_BYTES
 
 _LET_GO, _FEW = 3, 1000
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
     def under(self, other: "Run") -> "Run":
         """Returns both; for an entry in both, the other one's value."""
-        numbers, rows = laid_over(self.numbers, other.numbers)
+        numbers, rows = merged_layers(self.numbers, other.numbers)
         if len(numbers) == len(other.numbers):
             return other
         return Run(numbers, pa.concat_arrays([self.values, other.values]).take(indices(rows)))

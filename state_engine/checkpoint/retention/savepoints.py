@@ -30,7 +30,7 @@ class Disposal(NamedTuple):
     bytes: int
 
 
-class Leaving(NamedTuple):
+class Removals(NamedTuple):
     """The savepoints, and leftovers of savepoints, to remove.
 
     Attributes:
@@ -49,14 +49,14 @@ class Leaving(NamedTuple):
     unlisted: tuple[Unlisted, ...] = ()
 
 
-def find_leaving(
+def find_removals(
     storage: CheckpointStorage,
     objects: Mapping[str, int],
     policy: RetentionPolicy | None,
     rows: Sequence[CheckpointRow],
     leases: Iterable[Lease],
     now_ms: int,
-) -> Leaving:
+) -> Removals:
     """Finds the savepoints, and leftovers of savepoints, to remove.
 
     The pin of a native savepoint has to name a policy as its trigger, and its row has to do so too. It stays while its
@@ -106,7 +106,7 @@ def find_leaving(
             going |= dict.fromkeys(files[row.id], f"the policy keeps savepoint {row.id} no longer")
     listed = {row.id for row in rows if row.kind == "savepoint"}
     unlisted = find_unlisted(storage, files, listed, now_ms)
-    return Leaving(tuple(sorted(native)), tuple(sorted(elsewhere)), going, tuple(abandoned), unlisted)
+    return Removals(tuple(sorted(native)), tuple(sorted(elsewhere)), going, tuple(abandoned), unlisted)
 
 
 def read_pin(storage: CheckpointStorage, savepoint_id: str) -> Pin | None:
@@ -132,4 +132,4 @@ def _expendable(
     return [row for row in completed if row.id in going]
 
 
-__all__ = ["Disposal", "Leaving", "find_leaving", "read_pin"]
+__all__ = ["Disposal", "Removals", "find_removals", "read_pin"]

@@ -13,7 +13,7 @@ from state_engine.checkpoint.retention.needs import (
     way_back,
 )
 from state_engine.checkpoint.retention.policy import HOUR_MS, Retained, RetentionPolicy, retained_checkpoints
-from state_engine.checkpoint.retention.savepoints import Leaving, find_leaving, read_pin
+from state_engine.checkpoint.retention.savepoints import Removals, find_removals, read_pin
 from state_engine.checkpoint.retention.strays import read_names
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.epoch import look
@@ -49,7 +49,7 @@ class Found(NamedTuple):
     facts: Facts
     retained: Retained
     head: str | None
-    leaving: Leaving
+    leaving: Removals
 
 
 def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Found:
@@ -78,7 +78,7 @@ def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: i
     history = History(storage, log, _newest_first(rows))
     completed = [row for row in rows if row.kind == "checkpoint" and row.status == "completed"]
     with_manifest = [row for row in completed if manifest_path(row.generation, row.epoch) in objects]
-    leaving = find_leaving(storage, objects, policy, rows, leases, now_ms)
+    leaving = find_removals(storage, objects, policy, rows, leases, now_ms)
     if policy is None or head is None:
         retained = Retained(None, (), ())
     else:

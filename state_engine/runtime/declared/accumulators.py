@@ -160,7 +160,7 @@ class Extreme(Folded):
         self._kind = kind
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        codes, column = behind(keys, stored[0], values)
+        codes, column = stored_then_values(keys, stored[0], values)
         extremes = grouped(codes, column, self._kind)
         if self._kind == "max" and pa.types.is_floating(column.type):  # Arrow ignores NaN
             nan = np.zeros(len(extremes), bool)
@@ -183,7 +183,7 @@ class Edge(Folded):
         self._first = kind == "first"
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        codes, column = behind(keys, stored[0], values)
+        codes, column = stored_then_values(keys, stored[0], values)
         positions = np.flatnonzero(np.asarray(pc.is_valid(column)))
         if self._first:
             positions = positions[::-1]
@@ -223,7 +223,7 @@ def _updated(each: Keys, states: list[Any], update: Callable[[list[Any]], list[A
     return parts
 
 
-def behind(keys: Keys, stored: Any, values: Any) -> tuple[Any, Any]:
+def stored_then_values(keys: Keys, stored: Any, values: Any) -> tuple[Any, Any]:
     """Concatenates stored values and record values; returns the number of each value's key, and the values."""
     return np.concatenate([np.arange(len(stored)), keys.codes]), pa.concat_arrays([stored, values])
 
@@ -249,4 +249,4 @@ def longs(array: Any) -> Any:
     return np.asarray(pc.fill_null(array, 0)).astype(np.int64)
 
 
-__all__ = ["Accumulator", "Collected", "Count", "Edge", "Extreme", "Folded", "behind", "grouped", "longs"]
+__all__ = ["Accumulator", "Collected", "Count", "Edge", "Extreme", "Folded", "grouped", "longs", "stored_then_values"]

@@ -114,7 +114,7 @@ class IntervalJoin(Join, FiresTogether):
         """Returns an index of the right records, and the range of partners in it for each left record."""
         bounds = left.times + self._lower, left.times + self._upper
         order = Order(right, bounds)
-        return order, (order.first(left.codes, bounds[0]), order.behind(left.codes, bounds[1]))
+        return order, (order.at_or_after(left.codes, bounds[0]), order.after(left.codes, bounds[1]))
 
     def _keep(self, side: Side, horizon: int, each: Keys, new: Records, timers: Any) -> None:
         """Keeps records that are needed later, and registers timers for the times when they are no longer needed."""
@@ -159,7 +159,7 @@ class IntervalJoin(Join, FiresTogether):
             return end > first
         lower, upper = records.times - self._upper, records.times - self._lower
         order = Order(stored[0], (lower, upper))
-        return order.behind(records.codes, upper) > order.first(records.codes, lower)
+        return order.after(records.codes, upper) > order.at_or_after(records.codes, lower)
 
 
 def _check_tags(left: OutputTag | None, right: OutputTag | None) -> None:

@@ -267,11 +267,11 @@ class Order:
         self.positions = order_of(places)
         self._sorted = places[self.positions]
 
-    def first(self, codes: Numbers, times: Numbers) -> Numbers:
+    def at_or_after(self, codes: Numbers, times: Numbers) -> Numbers:
         """Returns the sorted position of each key's first record at or after a time, or where it would be inserted."""
         return np.searchsorted(self._sorted, self._places(codes, times), "left")
 
-    def behind(self, codes: Numbers, times: Numbers) -> Numbers:
+    def after(self, codes: Numbers, times: Numbers) -> Numbers:
         """Returns the sorted position of each key's first record after a time, or where it would be inserted."""
         return np.searchsorted(self._sorted, self._places(codes, times), "right")
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from state_engine.api.keys import Keys, Numbers
 from state_engine.api.types import INTEGERS, AtomicType, DecimalType, TypeInformation
-from state_engine.runtime.declared.accumulators import LONG, Count, Folded, behind, grouped, longs
+from state_engine.runtime.declared.accumulators import LONG, Count, Folded, grouped, longs, stored_then_values
 from state_engine.runtime.declared.local import Partial
 from state_engine.serialization.types import to_arrow
 
@@ -54,7 +54,7 @@ class Sum(Folded):
         if pa.types.is_integer(values.type) and (sums := _exact_in_doubles(keys, stored, values)) is not None:
             return [sums]
         wanted = to_arrow(self.result)
-        codes, column = behind(keys, stored, values)
+        codes, column = stored_then_values(keys, stored, values)
         if self.result == DOUBLE or (pa.types.is_integer(column.type) and _is_small(column)):
             return [grouped(codes, column, "sum", _OR_NULL)]
         sums = grouped(codes, column.cast(pa.decimal256(_EXACT_DIGITS, _scale(self.result))), "sum", _OR_NULL)

@@ -108,7 +108,7 @@ class TemporalJoin(Join, FiresTogether):
 
 def _valid_at(order: Order, versions: Records, codes: Numbers, times: Numbers) -> Numbers:
     """Returns the position of each key's newest version at a time (of equal times, the last to come); -1 for none."""
-    before = order.behind(codes, times) - 1
+    before = order.after(codes, times) - 1
     if not len(order.positions):
         return before
     positions = order.positions[before]  # for -1 it is the last one, which is of another key or later

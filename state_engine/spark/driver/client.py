@@ -33,13 +33,13 @@ from state_engine.savepoint.group_restore import GroupRestorer
 from state_engine.savepoint.selection import Groups, selection_of
 from state_engine.savepoint.stop import stop_with_savepoint
 from state_engine.spark.driver.checkpoint_future import CheckpointFuture
-from state_engine.spark.driver.clock_notices import tell_of_step
+from state_engine.spark.driver.clock_notices import log_step
 from state_engine.spark.driver.ending import discard_checkpoints, log_no_stops, refuse_batch, try_to_discard_checkpoints
 from state_engine.spark.driver.fence_watch import FenceWatch
 from state_engine.spark.driver.heartbeat import Heartbeat, Pace
 from state_engine.spark.driver.idle_input import IdleInput
 from state_engine.spark.driver.live_restore import restored_between_epochs
-from state_engine.spark.driver.offsets import OffsetLog
+from state_engine.spark.driver.offsets import SparkOffsetLog
 from state_engine.spark.driver.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
 from state_engine.spark.driver.rescale_future import RescaleFuture
 from state_engine.spark.driver.running_query import RunningQuery
@@ -50,7 +50,7 @@ from state_engine.spark.graph.definition import JobDefinition
 from state_engine.spark.plan.packing import planned
 from state_engine.spark.plan.planner import EpochPlanner
 from state_engine.spark.plan.preferred_locations import preferred_locations
-from state_engine.spark.wire.failures import told_by
+from state_engine.spark.wire.failures import failure_of
 from state_engine.spark.worker.running_jobs import RUNNING
 from state_engine.storage.job_lock import hold
 from state_engine.storage.manifest_log import ManifestLog
@@ -73,10 +73,10 @@ class JobClient:
         self._incarnation = ""
         self._started: Started
         self._driver: EpochDriver
-        self._offsets: OffsetLog
+        self._offsets: SparkOffsetLog
         self._planner: EpochPlanner
         self._query: RunningQuery | None = None
-        self._let_go: Callable[[], None] = lambda: None
+        self._release_lock: Callable[[], None] = lambda: None
         self._fence: FenceWatch
         self._heartbeat: Heartbeat | None = None
         self._idle_input: IdleInput
@@ -90,11 +90,11 @@ class JobClient:
         Raises:
             JobAlreadyRunningError: Another process on this machine holds the job's lock; nothing was written.
         """
-        self._let_go = hold(self._job.root, self._job.name, "program")
+        self._release_lock = hold(self._job.root, self._job.name, "program")
         try:
             self._start()
         except BaseException:
-            self._let_go()
+            self._release_lock()
             raise
 
     def _start(self) -> None:
@@ -106,8 +106,8 @@ class JobClient:
         locations = preferred_locations(job.session, job.name) if settings.preferred_locations else None
         self._planner = EpochPlanner(planned(job), job.sources, settings.agg_phase_strategy, locations)
         positions = head.stored.manifest.sources if job.sources.replays else ()
-        self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
-        self._clock = HeldClock(SystemClock(), partial(tell_of_step, job.name))
+        self._offsets = SparkOffsetLog(started.directory, started.fingerprints, positions)
+        self._clock = HeldClock(SystemClock(), partial(log_step, job.name))
         self._driver = EpochDriver(
             head,
             started.log,
@@ -384,7 +384,7 @@ class JobClient:
         if not isinstance(error, PySparkException):
             return error
         with records_shown(self._job.settings.show_records):
-            named = told_by(error).as_error(
+            named = failure_of(error).as_error(
                 f"The query of job {self._job.name!r} ended",
                 otherwise=EpochError,
                 action="Look at its sources and at Spark's log; the job goes on from its newest sealed epoch.",
@@ -444,7 +444,7 @@ class JobClient:
         with self._lock:
             self._started.publisher.completed()
             self._started.coordinator.shut_down(SystemClock().steady_ms())
-        self._let_go()
+        self._release_lock()
 
     def trigger_checkpoint(self, *, full: bool = False) -> CheckpointFuture:
         """Requests a checkpoint with the next epoch, which comes soon, with or without input.

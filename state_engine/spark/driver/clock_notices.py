@@ -7,7 +7,7 @@ _log = logging.getLogger(__name__)
 HOUR_MS = 3_600_000
 
 
-def tell_of_difference(job: str, processing_time: int, now_ms: int) -> None:
+def log_difference(job: str, processing_time: int, now_ms: int) -> None:
     """Logs, at a start, that the clock is more than an hour away from the newest epoch.
 
     A clock that is ahead usually means that the job did not run for hours.
@@ -32,7 +32,7 @@ def tell_of_difference(job: str, processing_time: int, now_ms: int) -> None:
         )  # fmt: skip
 
 
-def tell_of_step(job: str, step_ms: int) -> None:
+def log_step(job: str, step_ms: int) -> None:
     """Logs a step of the clock while the job's driver runs; a step of 0 means that the clock is back."""
     if step_ms:
         _log.warning(
@@ -44,4 +44,4 @@ def tell_of_step(job: str, step_ms: int) -> None:
         _log.warning("The clock of this machine is back where processing time of job %r is.", job)
 
 
-__all__ = ["tell_of_difference", "tell_of_step"]
+__all__ = ["log_difference", "log_step"]

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from state_engine.epoch.source_changes import is_file_format, is_moved
 from state_engine.epoch.source_options import DELTA, format_of
-from state_engine.epoch.source_places import followed
+from state_engine.epoch.source_paths import followed
 from state_engine.errors import SourcesChangedError
 from state_engine.log.records import Manifest
 from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition

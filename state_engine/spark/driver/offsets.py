@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from state_engine.epoch.ports import SourceState
+from state_engine.epoch.ports import SourcePositions
 from state_engine.errors import MissingFileError, SourcesChangedError
 from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
 
 
-class OffsetLog:
+class SparkOffsetLog:
     """The offset log of one incarnation's Spark directory.
 
     Args:
@@ -32,7 +32,7 @@ class OffsetLog:
             -1
         ] * len(self._fingerprints)
 
-    def read(self, batch_id: int) -> SourceState:
+    def read(self, batch_id: int) -> SourcePositions:
         """Returns the positions after a batch, with the new files of file sources.
 
         Raises:
@@ -48,9 +48,9 @@ class OffsetLog:
                 action="Use offset log version 1, and one streaming DataFrame per from_stream().",
             )
         positions = [self._position(index, line) for index, line in enumerate(lines)]
-        return SourceState(metadata=metadata, positions=tuple(positions), fingerprints=self._fingerprints)
+        return SourcePositions(metadata=metadata, positions=tuple(positions), fingerprints=self._fingerprints)
 
-    def advance(self, state: SourceState) -> None:
+    def advance(self, state: SourcePositions) -> None:
         """Notes that the epoch of these positions was sealed: its files are no longer new."""
         for index, position in enumerate(state.positions):
             offset = _file_offset(position.offset)
@@ -119,4 +119,4 @@ def is_file_source(position: SourcePosition) -> bool:
     return _file_offset(position.offset) is not None
 
 
-__all__ = ["OffsetLog", "is_file_source"]
+__all__ = ["SparkOffsetLog", "is_file_source"]

@@ -21,7 +21,7 @@ from state_engine.errors import CorruptionError, LakestateError, StorageError
 from state_engine.log.records import StateFile
 from state_engine.savepoint.writers import Fold, ProcessWriter, RangeWriter, WriteOrder, open_fold
 from state_engine.serialization.column import Record
-from state_engine.spark.wire.failures import told_by
+from state_engine.spark.wire.failures import failure_of
 
 LEAST_RANGES = 20
 """The driver's process takes less time for a state with fewer ranges; a range has half a million rows."""
@@ -63,7 +63,7 @@ class SparkWriter:
         try:
             encoded_results = tasks.map(lambda range_: write_in_task(order, encoded, range_)).collect()
         except (PySparkException, Py4JJavaError, Py4JError) as error:
-            raise told_by(error).as_error(
+            raise failure_of(error).as_error(
                 f"Spark gave up on writing {plan.table} of savepoint {fold.order.url}/{fold.order.folder}",
                 otherwise=StorageError,
                 action="Look at the executors' logs, and check that they can reach the root and the directory.",

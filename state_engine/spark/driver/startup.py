@@ -11,7 +11,7 @@ from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.clock import RandomIds, SystemClock
-from state_engine.epoch import sink_standing
+from state_engine.epoch import table_fences
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest, read_target
 from state_engine.epoch.ports import Crash, StreamEdge
@@ -33,7 +33,7 @@ from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.fitness import with_sizes
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.segments import segments_at, segments_of_target, source_files_of
-from state_engine.spark.driver.clock_notices import tell_of_difference
+from state_engine.spark.driver.clock_notices import log_difference
 from state_engine.spark.driver.moved_sources import check_moved, follow_files
 from state_engine.spark.driver.seeding import check_files_exist, local_file_exists, remove_others, seed
 from state_engine.spark.graph.definition import JobDefinition, spec_of
@@ -117,10 +117,10 @@ def start_up(job: JobDefinition, options: StartOptions) -> Started:
     job, request = _request(job, log, options, sinks)
     before = newest(log)
     if before is not None:
-        tell_of_difference(job.name, before.manifest.processing_time, SystemClock().now_ms())
+        log_difference(job.name, before.manifest.processing_time, SystemClock().now_ms())
     _check_sources(job, request, before, open_job)
     sinks.check()
-    sink_standing.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
+    table_fences.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
     with kept_for_start(request, log) as hold:
         request = adopt_for(
             request, log, cancelled=options.cancelled, progress=options.progress, hold=hold, validate=options.validate
@@ -135,7 +135,7 @@ def start_up(job: JobDefinition, options: StartOptions) -> Started:
     for change in accepted(origin.manifest, request.fingerprints) if origin is not None else ():
         _log.warning("Job %r goes on with a changed source, as the start allows: %s.", job.name, change)
     if origin is not None:
-        _tell_of_unread(job, request, origin.manifest, head)
+        _log_unread(job, request, origin.manifest, head)
     if request.restore is not None and options.claim_mode == "CLAIM":
         claim_source(job.root, request.restore)
     _resume(coordinator, publisher.next_checkpoint_id(), log, head)
@@ -189,7 +189,7 @@ def _request(
 ) -> tuple[JobDefinition, StartRequest]:
     """Returns the job with the number of key groups that it gets, and the request for `StartUp`."""
     target: RestoreTarget | None = None
-    before = _going_on(log) if options.restore is None else None
+    before = _epoch_to_continue(log) if options.restore is None else None
     restore = options.restore
     if before is not None and any(is_back(before.manifest, uid) for uid in options.discard_state):
         restore = "latest"
@@ -249,7 +249,7 @@ def _rewriting(target: RestoreTarget, job: JobDefinition, options: StartOptions)
     return rewritten
 
 
-def _tell_of_unread(job: JobDefinition, request: StartRequest, origin: Manifest, head: Head) -> None:
+def _log_unread(job: JobDefinition, request: StartRequest, origin: Manifest, head: Head) -> None:
     """Logs which state the code does not read, so that no values are lost silently."""
     unread_states = unread(request.operators, origin)
     segments = segments_at(job.root, job.name, head.stored) if unread_states else ()
@@ -277,7 +277,7 @@ def shapes_of(settings: JobSettings, operators: Sequence[OperatorNode]) -> tuple
     )
 
 
-def _going_on(log: ManifestLog) -> StoredManifest | None:
+def _epoch_to_continue(log: ManifestLog) -> StoredManifest | None:
     """Returns the epoch that the job goes on from.
 
     It is the newest one. If a restore with a rewrite was decided and not finished, it is the epoch of that restore.
@@ -322,7 +322,7 @@ def _check_sources(
     origin = restore.stored.manifest
     now = request.fingerprints if origin.sources else ()  # without positions any sources will do
     for name in dict.fromkeys((request.job, origin.job)):
-        later = _read_behind(origin, name, ManifestLog(open_job(name), name))
+        later = _sealed_since(origin, name, ManifestLog(open_job(name), name))
         reread.extend(file for manifest in later for file in _new_files(manifest, now))
     check_files_exist(reread, local_file_exists)
 
@@ -333,7 +333,7 @@ def _new_files(manifest: Manifest, now: Sequence[SourceFingerprint]) -> Iterator
         yield from follow_files(position.new_files, recorded, now[number] if number < len(now) else recorded)
 
 
-def _read_behind(target: Manifest, job: str, log: ManifestLog) -> Iterator[Manifest]:
+def _sealed_since(target: Manifest, job: str, log: ManifestLog) -> Iterator[Manifest]:
     """Yields what a job has sealed since it left the lineage of `target`, or since its first epoch; newest first."""
     current = newest(log)
     while current is not None:

@@ -13,7 +13,7 @@ from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.records import Barrier
 from state_engine.spark.plan.planner import EpochPlanner
-from state_engine.spark.wire.failures import RECORDS_PROPERTY, Told, told_by
+from state_engine.spark.wire.failures import RECORDS_PROPERTY, SparkFailure, failure_of
 from state_engine.spark.wire.rows import PLAN_PROPERTY, decode_barrier
 from state_engine.spark.worker.running_jobs import RUNNING, RUNNING_PROPERTY
 from state_engine.spark.worker.task import CRASH_PROPERTY
@@ -68,13 +68,13 @@ class SparkTasks:
                     action="Nothing; the next start goes on from before that epoch.",
                 ) from error
             with records_shown(self._show_records):
-                raise _given_up(plan, told_by(error)) from chained(error)
+                raise _given_up(plan, failure_of(error)) from chained(error)
         barriers = [decode_barrier(bytes(row[0])) for row in rows]
         self._planner.learn(plan, barriers)
         return barriers
 
 
-def _given_up(plan: EpochPlan, told: Told) -> LakestateError:
+def _given_up(plan: EpochPlan, told: SparkFailure) -> LakestateError:
     where = f"epoch {plan.epoch} of job {plan.job!r}"
     uids = shorten(", ".join(repr(operator.uid) for operator in plan.operators), LONGEST_VALUE)
     return told.as_error(

@@ -71,7 +71,7 @@ class BroadcastConnectedStream(Generic[StreamT]):
         check_broadcast_function(function, keyed=bool(first.key))
         two = with_broadcast(first, broadcast.columns)
         kind: OperatorKind = "keyed_broadcast_process" if first.key else "broadcast_process"
-        return data.behind(
+        return data.append_operator(
             OperatorNode(
                 uid=data.claim_uid(uid, kind),
                 kind=kind,

@@ -116,7 +116,7 @@ class ConnectedStreams(Generic[StreamT]):
             verb = f"co_{function.verb}"
         one, other = self._streams
         edges = (*one.feeding(1), *other.feeding(2))
-        return one.behind(
+        return one.append_operator(
             OperatorNode(
                 uid=one.claim_uid(uid, verb),
                 kind=kind,

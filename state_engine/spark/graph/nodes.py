@@ -143,7 +143,7 @@ class OperatorNode:
         )
 
     @property
-    def chained_behind(self) -> "OperatorNode | None":
+    def chained_after(self) -> "OperatorNode | None":
         """The operator that runs in its task, after it."""
         return next((node for node, _ in self.downstream if node.chained), None)
 
@@ -161,7 +161,7 @@ class OperatorNode:
     @property
     def keeps_rows(self) -> bool:
         """Whether the operator that is chained after it takes its rows as objects."""
-        return self.object_reuse and self.chained_behind is not None and not self.in_batches
+        return self.object_reuse and self.chained_after is not None and not self.in_batches
 
     @property
     def in_batches(self) -> bool:
@@ -256,7 +256,7 @@ def chains_of(operators: Sequence[OperatorNode]) -> list[tuple[OperatorNode, ...
         if node.chained:
             continue
         chain = [node]
-        while (successor := chain[-1].chained_behind) is not None:
+        while (successor := chain[-1].chained_after) is not None:
             chain.append(successor)
         chains.append(tuple(chain))
     return chains

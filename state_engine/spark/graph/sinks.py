@@ -19,16 +19,16 @@ class EpochId(NamedTuple):
         job: Name of the job.
         generation: Generation of the epoch.
         epoch: Number of the epoch.
-        behind: Only with `AT_LEAST_ONCE`: the last sealed epoch of records or timers before it. Repeated output has the
-            same (generation, behind), and the last output under it counts: an epoch that was not sealed runs again
-            under another number, maybe with more or fewer records.
+        previous_epoch: Only with `AT_LEAST_ONCE`: the last sealed epoch of records or timers before it. Repeated output
+            has the same (generation, previous_epoch), and the last output under it counts: an epoch that was not sealed
+            runs again under another number, maybe with more or fewer records.
         attempt: Only with `AT_LEAST_ONCE`: distinguishes the attempts.
     """
 
     job: str
     generation: int
     epoch: int
-    behind: int | None = None
+    previous_epoch: int | None = None
     attempt: str = ""
 
     @property
@@ -65,7 +65,7 @@ class ForeachEpochSink(Sink):
     Args:
         function: Called with the epoch's id and an Arrow table. The same id may come again after a crash, with the
             same rows: use it to be idempotent. With `CheckpointingMode.AT_LEAST_ONCE` it is called before the epoch is
-            sealed, and `EpochId.behind` is what stays the same.
+            sealed, and `EpochId.previous_epoch` is what stays the same.
     """
 
     function: Callable[[EpochId, pa.Table], None]

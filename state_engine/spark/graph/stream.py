@@ -316,13 +316,13 @@ class DataStream:
             output=columns_type(output_type, f"operator {uid or verb!r}"),
             generated_uid=uid is None,
         )
-        return self.behind(node)
+        return self.append_operator(node)
 
     def feeding(self, input_: int = 1) -> tuple[Edge, ...]:
         """Returns the edges by which this stream feeds an input of an operator."""
         return tuple(replace(edge, input=input_) for edge in self._edges)
 
-    def behind(self, node: OperatorNode) -> "DataStream":
+    def append_operator(self, node: OperatorNode) -> "DataStream":
         """Adds an operator to the job and returns its output stream."""
         self._graph.append(node)
         return DataStream(self._graph, (Edge(node),), node.output)

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from state_engine.epoch.source_options import DELTA, FILES, format_of, recorded
-from state_engine.epoch.source_places import is_relative, place
+from state_engine.epoch.source_paths import is_relative, place
 from state_engine.errors import SourcesChangedError, UnsupportedUpstreamError
 from state_engine.log.source_records import SourceFingerprint
 from state_engine.spark.graph.plans import items, kind_of, nodes, random_expression

@@ -11,7 +11,7 @@ from state_engine.causes import cause_line, records_shown, sentence
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
-from state_engine.epoch.ports import SinkStanding
+from state_engine.epoch.ports import TableFence
 from state_engine.epoch.sink_identity import SinkIdentity
 from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
 from state_engine.epoch.table_sink import TableSink, standing
@@ -97,14 +97,14 @@ class SinkCommits:
         for table in self._tables():
             table.check()
 
-    def standings(self) -> list[SinkStanding]:
+    def fences(self) -> list[TableFence]:
         return [table.standing() for table in self._tables()]
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
         for node, schema in self._sinks:
             if node.uid not in uids or (table := self._table_of(node, schema)) is None:
                 continue
-            stands = owed is not None and self._identity.stands(node.uid, owed.manifest)
+            stands = owed is not None and self._identity.is_current(node.uid, owed.manifest)
             files = outputs_of(owed.manifest, node.uid) if owed is not None and stands else []
             try:
                 table.adopt(generation, files)
@@ -164,7 +164,7 @@ class SinkCommits:
                     staged.setdefault(file.output, []).append(file)
         for node, schema in sinks:
             files = staged.get(node.uid)
-            if not files or not self._identity.stands(node.uid, manifest):
+            if not files or not self._identity.is_current(node.uid, manifest):
                 continue  # the sink writes elsewhere now: S1 has refused that, or the start keeps output
             try:
                 self._commit_one(node, schema, self._id(manifest), files, verify=verify)
@@ -206,9 +206,9 @@ class SinkCommits:
         if not self._early:
             return plain
         attempts = [ack.attempt for operator in manifest.operators.values() for ack in operator.acks]
-        return plain._replace(behind=self._behind(manifest), attempt=attempts[0] if attempts else "")
+        return plain._replace(previous_epoch=self._previous_epoch(manifest), attempt=attempts[0] if attempts else "")
 
-    def _behind(self, manifest: Manifest) -> int:
+    def _previous_epoch(self, manifest: Manifest) -> int:
         """Returns the last epoch before this one that brought output, or might have: claims and the like are skipped.
 
         An epoch that retention has removed had its output committed, and counts too.
@@ -242,7 +242,7 @@ class SinkCommits:
         self._identity.check_owed(sealed)
         for node, schema in self._sinks:
             files = outputs_of(manifest, node.uid)
-            if not files or not self._identity.stands(node.uid, manifest):
+            if not files or not self._identity.is_current(node.uid, manifest):
                 continue
             if (table := self._table_of(node, schema)) is not None:
                 table.check_owed(manifest.generation, manifest.epoch, files)

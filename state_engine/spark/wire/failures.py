@@ -34,7 +34,7 @@ RECORDS_PROPERTY = "lakestate.show-records"
 """Local property of a Spark job: `false` if messages must not hold keys, records and other values."""
 
 _HEADER = "Traceback (most recent call last):"
-_BEHIND = re.compile(r"^(\s+at \S+\(.*\)|Driver stacktrace:|JVM stacktrace:|Caused by: .*)$")
+_AFTER_CAUSE = re.compile(r"^(\s+at \S+\(.*\)|Driver stacktrace:|JVM stacktrace:|Caused by: .*)$")
 _NOTE = "lakestate error: "
 _NOTES = re.compile(rf"^[ |]*{_NOTE}(\{{.*\}})$", re.MULTILINE)
 _LOADING = ("ImportError", "ModuleNotFoundError", "UnpicklingError", "PicklingError")
@@ -46,7 +46,7 @@ _CODE = re.compile(r"exit(?:ed with)?(?: status| code)? ?:? ?(?:code )?(\d+)", r
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
-class Told(NamedTuple):
+class SparkFailure(NamedTuple):
     """What Spark reports about a failure.
 
     Attributes:
@@ -138,16 +138,16 @@ def raised_before_operators(
     )
 
 
-def told_by(error: BaseException) -> Told:
+def failure_of(error: BaseException) -> SparkFailure:
     """Returns the cause of an exception that Spark has raised."""
     text = message_of(error)
     named = _error_in(text)
     if named is not None:
-        return Told(shorten(named.message, LONGEST_CAUSE), named)
+        return SparkFailure(shorten(named.message, LONGEST_CAUSE), named)
     raised = _last_line(text.splitlines())
     if raised is not None:
-        return Told(shorten(_without_values(raised), LONGEST_CAUSE))
-    return Told(shorten(_death(text) or _of_spark(text), LONGEST_CAUSE))
+        return SparkFailure(shorten(_without_values(raised), LONGEST_CAUSE))
+    return SparkFailure(shorten(_death(text) or _of_spark(text), LONGEST_CAUSE))
 
 
 def _last_line(lines: list[str]) -> str | None:
@@ -159,9 +159,9 @@ def _last_line(lines: list[str]) -> str | None:
     indent = len(prefix) if set(prefix) <= set(" |") else 0  # an exception in a group is indented
     rest = [line[indent:] for line in lines[header + 1 :]]
     begin = next((n for n, line in enumerate(rest) if line and not line[0].isspace()), None)
-    if begin is None or _BEHIND.match(rest[begin]):
+    if begin is None or _AFTER_CAUSE.match(rest[begin]):
         return None
-    end = next((n for n in range(begin + 1, len(rest)) if _BEHIND.match(rest[n])), len(rest))
+    end = next((n for n in range(begin + 1, len(rest)) if _AFTER_CAUSE.match(rest[n])), len(rest))
     return plain("\n".join(rest[begin:end]).strip())
 
 
@@ -207,4 +207,11 @@ def _of_spark(text: str) -> str:
     return summary if shows_records() else _QUOTED.sub(HIDDEN, summary)
 
 
-__all__ = ["RECORDS_PROPERTY", "Told", "raised_before_operators", "reporting_failures", "told_by", "with_fields"]
+__all__ = [
+    "RECORDS_PROPERTY",
+    "SparkFailure",
+    "failure_of",
+    "raised_before_operators",
+    "reporting_failures",
+    "with_fields",
+]

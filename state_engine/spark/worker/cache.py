@@ -127,7 +127,7 @@ class WorkerCache:
         """Notes which jobs run when a task begins; None if that is not known."""
         self._running = None if running is None else frozenset(running)
 
-    def let_ended_go(self) -> None:
+    def drop_ended(self) -> None:
         """Drops the instances of jobs that have ended: a further start of such a job has a generation of its own.
 
         Called after a task, when nothing waits for this worker: freeing a million keys takes some tenths of a second.
@@ -168,7 +168,7 @@ class WorkerCache:
     @staticmethod
     def drop(cached: Cached) -> None:
         """Closes an instance; errors of its `close` are ignored."""
-        GARBAGE.let_go()
+        GARBAGE.note_dropped()
         cached.operator.dispose()
         with contextlib.suppress(Exception):
             if cached.operator.backend is not None:

@@ -108,7 +108,7 @@ def manager() -> None:
 
 def _work(channel: socket.socket, reuse: bool) -> int:
     try:
-        return serve_tasks(channel, lambda sock: worker(sock, True), WORKER.let_ended_go, reuse=reuse)
+        return serve_tasks(channel, lambda sock: worker(sock, True), WORKER.drop_ended, reuse=reuse)
     finally:
         WORKER.close()
 

@@ -19,7 +19,7 @@ class Garbage:
         self._full_at = 1
         self._let_go = False
 
-    def let_go(self) -> None:
+    def note_dropped(self) -> None:
         """Notes that something large may be garbage now: an instance with its state was dropped."""
         self._let_go = True
 

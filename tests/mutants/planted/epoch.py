@@ -226,8 +226,8 @@ MUTANTS = (
         "generations-begin-again-at-one",
         "state_engine.epoch.start",
         "StartUp._begin",
-        "_behind(floors, strange)",
-        "_behind((), strange)",
+        "_next_generation(floors, foreign)",
+        "_next_generation((), foreign)",
         "A job whose epochs were all deleted uses old generation numbers again, so its sinks ignore its commits.",
         ("tests/epoch/test_floors.py::test_a_job_whose_epochs_were_all_freed_begins_a_generation_of_its_own",),
     ),
@@ -244,9 +244,9 @@ MUTANTS = (
         "floors-are-read-after-the-head",
         "state_engine.epoch.start",
         "StartUp.run",
-        "            standings, floors = self._sinks.standings(), self._log.floors()\n"
+        "            fences, floors = self._sinks.fences(), self._log.floors()\n"
         "            head = look.newest(self._log)\n",
-        "            standings, head = self._sinks.standings(), look.newest(self._log)\n"
+        "            fences, head = self._sinks.fences(), look.newest(self._log)\n"
         "            floors = self._log.floors()\n",
         "A start that paused treats a job that has continued meanwhile as an empty one, and begins it from scratch.",
         ("tests/epoch/test_slow_starts.py",),
@@ -255,10 +255,10 @@ MUTANTS = (
         "tables-are-read-after-the-log",
         "state_engine.epoch.start",
         "StartUp.run",
-        "            standings, floors = self._sinks.standings(), self._log.floors()\n"
+        "            fences, floors = self._sinks.fences(), self._log.floors()\n"
         "            head = look.newest(self._log)\n",
         "            floors, head = self._log.floors(), look.newest(self._log)\n"
-        "            standings = self._sinks.standings()\n",
+        "            fences = self._sinks.fences()\n",
         "A start beside a running driver treats its sinks as those of another log, or adopts them.",
         (f"{AHEAD}::test_a_driver_that_lives_is_never_ahead_of_its_log",),
     ),
@@ -340,8 +340,8 @@ MUTANTS = (
     ),
     Mutant(
         "a-fence-above-the-log-is-no-matter",
-        "state_engine.epoch.sink_standing",
-        "strange",
+        "state_engine.epoch.table_fences",
+        "foreign_or_ahead",
         "one.fence > newest or one.birth not in (None, log_birth)",
         "one.birth not in (None, log_birth)",
         "A root that was restored from an older backup goes on, and its sinks ignore the output of its next epochs.",
@@ -349,8 +349,8 @@ MUTANTS = (
     ),
     Mutant(
         "tables-of-another-log-are-taken-for-its-own",
-        "state_engine.epoch.sink_standing",
-        "strange",
+        "state_engine.epoch.table_fences",
+        "foreign_or_ahead",
         "one.fence > newest or one.birth not in (None, log_birth)",
         "one.fence > newest",
         "A job under another root has more epochs than the table that it shares, and takes the table over.",
@@ -368,8 +368,8 @@ MUTANTS = (
     Mutant(
         "adopted-in-a-generation-that-the-table-has-seen",
         "state_engine.epoch.start",
-        "_behind",
-        "*(transaction_place(one.fence)[0] for one in strange)",
+        "_next_generation",
+        "*(transaction_place(one.fence)[0] for one in foreign)",
         "",
         "After adoption the job begins at numbers that the table already has, so the table ignores its output.",
         (f"{AHEAD}::test_after_adoption_all_rows_stay_and_all_new_ones_come",),
@@ -378,7 +378,7 @@ MUTANTS = (
         "an-adoption-that-died-is-forgotten",
         "state_engine.epoch.start",
         "StartUp._close",
-        "adopt_sinks=bool(strange),",
+        "adopt_sinks=bool(foreign),",
         "adopt_sinks=False,",
         "A start died while it adopted sinks. The next start is refused, although the generation is decided.",
         (f"{AHEAD}::test_the_next_start_finishes_the_adoption_of_another_logs_table",),
@@ -514,8 +514,8 @@ MUTANTS = (
     ),
     Mutant(
         "a-claim-brought-the-table-there",
-        "state_engine.epoch.sink_standing",
-        "strange",
+        "state_engine.epoch.table_fences",
+        "foreign_or_ahead",
         " or _brought_no_output(log, head, one.fence)",
         "",
         "A root older than its table is compacted. Its epochs take the table's numbers, and output comes twice.",

@@ -82,7 +82,7 @@ MUTANTS = (
         "first.epoch != base.epoch + 1 or first.predecessor != base.manifest",
         "first.epoch != base.epoch + 1",
         "Changes of one line are folded onto the base of another one that has the same epoch number.",
-        ("tests/checkpoint/test_behind.py::test_a_base_that_was_folded_at_another_manifest_is_refused",),
+        ("tests/checkpoint/test_fold_inputs.py::test_a_base_that_was_folded_at_another_manifest_is_refused",),
     ),
     Mutant(
         "null-key-is-the-empty-key",

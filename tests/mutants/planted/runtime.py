@@ -183,7 +183,7 @@ MUTANTS = (
     Mutant(
         "watermark-of-columns-with-flinks-margin",
         "state_engine.backends.time",
-        "watermark_behind",
+        "watermark_after",
         "latest - out_of_orderness - MARGIN",
         "latest - out_of_orderness - 1",
         "A record of the newest millisecond that comes in the next epoch finds its session closed.",

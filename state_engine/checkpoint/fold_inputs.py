@@ -12,7 +12,7 @@ from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import read_base
 
 
-class Behind(NamedTuple):
+class FoldInputs(NamedTuple):
     """A base, if any, and the manifests after it up to an epoch, oldest first; none if the base is of that epoch."""
 
     reference: BaseReference | None
@@ -25,9 +25,9 @@ class Behind(NamedTuple):
         return tuple(stored.manifest for stored in self.chain)
 
 
-def behind_newest_base(
+def newest_fold_inputs(
     storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest
-) -> Behind:
+) -> FoldInputs:
     """Reads the newest visible base at or before the epoch of `head`, and the chain of manifests after it.
 
     If `head` names a base that is at least as new, it reads that one. A restore may have copied or rewritten it: then
@@ -39,19 +39,19 @@ def behind_newest_base(
     """
     named, visible = head.manifest.base, newest_base(rows.newest_first(), head.manifest)
     reference = named if visible is None or (named is not None and named.epoch >= visible.epoch) else visible
-    return behind_base(storage, log, head, reference)
+    return read_fold_inputs(storage, log, head, reference)
 
 
-def behind_base(
+def read_fold_inputs(
     storage: CheckpointStorage, log: ManifestLog, head: StoredManifest, reference: BaseReference | None
-) -> Behind:
+) -> FoldInputs:
     """Reads a base and the chain from it to `head`, both verified.
 
     Raises:
         CorruptionError: A manifest or the base is gone or damaged, or the chain does not join the base.
     """
     base = read_base(storage, reference) if reference is not None else None
-    return Behind(reference, base, follow(base, log.chain(head)))
+    return FoldInputs(reference, base, follow(base, log.chain(head)))
 
 
 def follow(base: Base | None, chain: Iterable[StoredManifest]) -> tuple[StoredManifest, ...]:
@@ -67,4 +67,4 @@ def follow(base: Base | None, chain: Iterable[StoredManifest]) -> tuple[StoredMa
     return following
 
 
-__all__ = ["Behind", "behind_base", "behind_newest_base", "follow"]
+__all__ = ["FoldInputs", "follow", "newest_fold_inputs", "read_fold_inputs"]

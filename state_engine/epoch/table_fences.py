@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from state_engine.epoch import look
-from state_engine.epoch.ports import Log, Sinks, SinkStanding
+from state_engine.epoch.ports import Log, Sinks, TableFence
 from state_engine.epoch.sink_moves import transaction_place, transaction_version
 from state_engine.errors import NotFoundError, SinkAheadError
 from state_engine.log.birth import birth_number
 from state_engine.log.manifest import StoredManifest
 
 
-def strange(
-    standings: Sequence[SinkStanding], log: Log, head: StoredManifest | None, floors: Mapping[int, int]
-) -> list[SinkStanding]:
+def foreign_or_ahead(
+    fences: Sequence[TableFence], log: Log, head: StoredManifest | None, floors: Mapping[int, int]
+) -> list[TableFence]:
     """Returns the sinks with tables that another log has written, or that are ahead of this log.
 
     Args:
-        standings: As they were before the log was read: the tables of a live driver are never ahead of its log.
+        fences: As they were before the log was read: the tables of a live driver are never ahead of its log.
         log: The job's log.
         head: Its newest manifest.
         floors: Its floors, by generation: up to them, numbers of epochs may have been deleted.
@@ -37,7 +37,7 @@ def strange(
     log_birth = birth_number(birth) if birth is not None else None
     return [
         one
-        for one in standings
+        for one in fences
         if one.fence > newest or one.birth not in (None, log_birth) or _brought_no_output(log, head, one.fence)
     ]
 
@@ -66,26 +66,26 @@ def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
     Raises:
         SinkAheadError: A table was written by another log, or is ahead of this one.
     """
-    standings, floors = sinks.standings(), log.floors()
+    fences, floors = sinks.fences(), log.floors()
     head = look.newest(log)
-    adopted(strange(standings, log, head, floors), job, head, adopt_sinks=adopt_sinks)
+    check_adoption(foreign_or_ahead(fences, log, head, floors), job, head, adopt_sinks=adopt_sinks)
 
 
-def adopted(
-    found: list[SinkStanding], job: str, head: StoredManifest | None, *, adopt_sinks: bool
-) -> list[SinkStanding]:
-    """Returns the `strange` sinks, if this start or a closing manifest allows them to be adopted.
+def check_adoption(
+    foreign: list[TableFence], job: str, head: StoredManifest | None, *, adopt_sinks: bool
+) -> list[TableFence]:
+    """Returns the sinks that `foreign_or_ahead` found, if this start or a closing manifest allows them to be adopted.
 
     Raises:
-        SinkAheadError: Some sinks are strange, and neither allows it.
+        SinkAheadError: There are such sinks, and neither allows it.
     """
     successor = head.manifest.successor if head is not None else None
-    if found and not (adopt_sinks or (successor is not None and successor.adopt_sinks)):
-        _refuse(job, found[0], head)
-    return found
+    if foreign and not (adopt_sinks or (successor is not None and successor.adopt_sinks)):
+        _refuse(job, foreign[0], head)
+    return foreign
 
 
-def _refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoReturn:
+def _refuse(job: str, sink: TableFence, head: StoredManifest | None) -> NoReturn:
     """Raises the SinkAheadError that names the table, how far it is, and how far the log is."""
     generation, epoch = transaction_place(sink.fence)
     place = f"epoch {epoch} of generation {generation}" if epoch else f"the beginning of generation {generation}"
@@ -101,4 +101,4 @@ def _refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoRetu
     )
 
 
-__all__ = ["adopted", "check", "strange"]
+__all__ = ["check", "check_adoption", "foreign_or_ahead"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from state_engine.checkpoint.behind import behind_base, behind_newest_base, follow
+from state_engine.checkpoint.fold_inputs import follow, newest_fold_inputs, read_fold_inputs
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import DamagedManifestError
@@ -32,26 +32,26 @@ def job(tmp_path: Path) -> JobBuilder:
 
 def test_the_newest_visible_base_is_taken_also_when_no_manifest_names_it(job: JobBuilder) -> None:
     assert job.head is not None
-    chain_after = behind_newest_base(
+    chain_after = newest_fold_inputs(
         job.storage, job.log, CheckpointTable(job.storage, open_tables(job.storage)), job.head
     )
     assert chain_after.reference is not None
     assert chain_after.reference.epoch == 4 > job.base.epoch  # type: ignore[union-attr]
     assert [manifest.epoch for manifest in chain_after.manifests] == [5]
-    older = behind_base(job.storage, job.log, job.head, job.base)
+    older = read_fold_inputs(job.storage, job.log, job.head, job.base)
     assert [manifest.epoch for manifest in older.manifests] == [3, 4, 5]
 
 
 def test_no_manifest_follows_a_base_at_its_own_epoch(job: JobBuilder) -> None:
     rows = CheckpointTable(job.storage, open_tables(job.storage))
-    chain_after = behind_newest_base(job.storage, job.log, rows, job.log.read(1, 4))
+    chain_after = newest_fold_inputs(job.storage, job.log, rows, job.log.read(1, 4))
     assert chain_after.base is not None
     assert chain_after.chain == ()
 
 
 def test_a_base_that_was_folded_at_another_manifest_is_refused(job: JobBuilder) -> None:
     assert job.head is not None
-    base = behind_base(job.storage, job.log, job.head, job.base).base
+    base = read_fold_inputs(job.storage, job.log, job.head, job.base).base
     assert base is not None
     chain = job.log.chain(job.head)
     assert len(follow(base, chain)) == 3
@@ -63,6 +63,6 @@ def test_a_base_that_was_folded_at_another_manifest_is_refused(job: JobBuilder) 
 
 def test_without_a_base_the_whole_chain_counts(job: JobBuilder) -> None:
     head = job.log.read(1, 2)
-    chain_after = behind_base(job.storage, job.log, head, None)
+    chain_after = read_fold_inputs(job.storage, job.log, head, None)
     assert chain_after.base is None
     assert [manifest.epoch for manifest in chain_after.manifests] == [1, 2]
