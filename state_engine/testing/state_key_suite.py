@@ -187,7 +187,7 @@ class EqualKeysSuite(StateLogSuite):
             for descriptor, key in calls:
                 state = self.harness().state(descriptor)
                 for call in (state.get, state.contains, state.remove, partial(state.put, value=1)):
-                    refused(ValueTypeError, "is not decimal(5,2): it is no number", partial(call, key))
+                    refused(ValueTypeError, "is not decimal(5,2): it is no finite number", partial(call, key))
 
 
 __all__ = ["EqualKeysSuite"]

@@ -383,7 +383,7 @@ def test_numbers_that_are_all_given_out_are_an_error_by_name(own: Any) -> None:
     changes = Changes()
     changes.cells[last.to_bytes(2, "big") + b"x"] = b"x"
     database.store.load(changes)
-    with pytest.raises(LocalStateError, match="given out"):
+    with pytest.raises(LocalStateError, match="used up"):
         database.store.begin_load("another")
     database.close()
     assert database.acquire()
