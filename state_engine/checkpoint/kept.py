@@ -5,7 +5,7 @@ condemns, then reads pins and leases, then deletes. A pin or lease written befor
 one written later finds the files condemned or gone, and its owner gives up.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from state_engine.checkpoint.retention.needs import History, files_of_epoch, way_back
@@ -14,7 +14,7 @@ from state_engine.epoch import look
 from state_engine.epoch.sink_moves import since
 from state_engine.errors import CondemnedError, MissingFileError, NotFoundError
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import CONDEMNED, manifest_path
+from state_engine.log.paths import CONDEMNED, manifest_path, parse_manifest_path
 from state_engine.log.retention_records import Condemned, decode_condemned
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.open import open_storage
@@ -50,6 +50,9 @@ def ensure_kept(
     list of condemned files is deleted once they are gone. Each manifest of the job is read at most once, before both
     checks. Those of the way back are read after both checks, when retention does not remove them any more.
 
+    A manifest whose number may have been freed can be another one than the caller has read: a driver that slept while
+    retention deleted it may have put its own. Then all of them are read anew, after both checks.
+
     Args:
         root: Of the storage.
         stored: The sealed epoch.
@@ -82,6 +85,10 @@ def ensure_kept(
     _none_condemned(storage, needed, what)
     log.chain(stored)
     _check_exist(storage, needed, what)
+    if _may_be_replaced(needed, log.floors()):
+        log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
+        _check_same(log, stored, what)
+        log.chain(stored)
     if head is not None:
         since(log, head, stored)
         since(log, stored, head)
@@ -122,6 +129,35 @@ def ensure_files_kept(
         _check_exist(storage, files, what)
 
 
+def ensure_same_manifest(storage: CheckpointStorage, stored: StoredManifest, what: str) -> None:
+    """Makes sure that the manifest of an epoch is the one that was read, once a lease that lists it is durable.
+
+    Raises:
+        MissingFileError: It is gone, or another one has its number.
+    """
+    _check_same(ManifestLog(storage, stored.manifest.job), stored, what)
+
+
+def _may_be_replaced(paths: Iterable[str], floors: Mapping[int, int]) -> bool:
+    """Returns whether the number of one of these manifests may have been freed: it is not above the floor."""
+    places = filter(None, map(parse_manifest_path, paths))
+    return any(epoch <= floors.get(generation, 0) for generation, epoch in places)
+
+
+def _check_same(log: ManifestLog, stored: StoredManifest, what: str) -> None:
+    generation, epoch = stored.manifest.generation, stored.manifest.epoch
+    try:
+        if log.read(generation, epoch).hash == stored.hash:
+            return
+        fate = "which retention has removed: another manifest has its number"
+    except NotFoundError:
+        fate = "which is gone"
+    raise MissingFileError(
+        f"{what} needs {manifest_path(generation, epoch)}, {fate}.",
+        action="Choose another epoch, checkpoint or savepoint.",
+    )
+
+
 def _none_condemned(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
     for condemned in read_condemned(storage):
         for file in condemned.files:
@@ -142,4 +178,4 @@ def _check_exist(storage: CheckpointStorage, needed: Collection[str], what: str)
         )
 
 
-__all__ = ["ensure_files_kept", "ensure_kept", "ensure_not_condemned", "read_condemned"]
+__all__ = ["ensure_files_kept", "ensure_kept", "ensure_not_condemned", "ensure_same_manifest", "read_condemned"]

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
 
-from state_engine.checkpoint.kept import ensure_files_kept, ensure_kept
+from state_engine.checkpoint.kept import ensure_files_kept, ensure_kept, ensure_same_manifest
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.errors import NotFoundError
 from state_engine.log.manifest import StoredManifest
@@ -126,6 +126,8 @@ def files_kept(
     def check() -> None:
         what = f"The {purpose} of epoch {place.epoch} of generation {place.generation} of job {place.job!r}"
         ensure_files_kept(storage, files, what, must_exist=must_exist)
+        if manifest_path(place.generation, place.epoch) in files:
+            ensure_same_manifest(storage, stored, what)
 
     lease = _lease(stored, purpose, files=tuple(sorted(files)))
     with _held(storage, lease, check, clock, ids, LEASE_MS) as held:

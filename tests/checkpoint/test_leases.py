@@ -5,16 +5,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.kept import ensure_kept
-from state_engine.checkpoint.leases import LEASE_MS, RENEWALS, HeldLease, expired_leases, leased, read_leases
+from state_engine.checkpoint.leases import (
+    LEASE_MS,
+    RENEWALS,
+    HeldLease,
+    expired_leases,
+    files_kept,
+    leased,
+    read_leases,
+)
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention.steps import RetentionPolicy, apply_retention, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Mark
-from state_engine.errors import CondemnedError, MissingFileError
+from state_engine.errors import CondemnedError, DamagedManifestError, MissingFileError
+from state_engine.log.manifest import StoredManifest, encode_manifest
 from state_engine.log.paths import LEASES, condemned_path, manifest_path
 from state_engine.log.retention_records import Condemned, CondemnedFile, Floor, FreeNumber, Lease, encode_condemned
 from state_engine.storage.open import open_storage
@@ -63,6 +73,45 @@ def test_what_a_pin_lists_may_not_be_condemned_either(running: Running) -> None:
     ensure_kept(running.job.root, head, "a savepoint")
     with pytest.raises(CondemnedError, match="an-older-base"):
         ensure_kept(running.job.root, head, "a savepoint", ["aircraft/count/an-older-base.parquet"])
+
+
+def late_driver_takes_the_number_of(running: Running, stored: StoredManifest) -> None:
+    """Frees the number of a manifest, and gives it to another one, as a driver that slept meanwhile may do."""
+    place = stored.manifest
+    floor = Floor(job=place.job, generation=place.generation, epoch=place.epoch, checkpoint_id=9, raised_at=0)
+    raise_floor(running.job.storage, floor)
+    path = manifest_path(place.generation, place.epoch)
+    running.job.storage.delete(path)
+    data, digest = encode_manifest(replace(place, incarnation="f" * 32))
+    assert digest != stored.hash
+    running.job.storage.put_if_absent(path, data)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_restore_notices_before_its_seal_that_its_epoch_has_become_another_one(running: Running, named: bool) -> None:
+    running.checkpoint(1)
+    running.checkpoint(2)
+    target = running.job.log.read(1, 1)
+    path = manifest_path(1, 1)
+    held = (
+        files_kept(running.job.storage, target, [path], "restore", running.clock, running.ids)
+        if named
+        else leased(running.job.root, target, "restore", clock=running.clock, ids=running.ids, log=running.job.log)
+    )
+    with held as lease:
+        lease.until(FreeNumber(job=running.job.job, generation=1, epoch=3))
+        late_driver_takes_the_number_of(running, target)
+        with pytest.raises(MissingFileError, match=f"{path}, which retention has removed: another manifest"):
+            lease.until(FreeNumber(job=running.job.job, generation=1, epoch=3))
+
+
+def test_a_savepoint_notices_that_a_manifest_of_its_chain_has_become_another_one(running: Running) -> None:
+    first = running.job.epoch(random_changes(running.rng))
+    head = running.job.epoch(random_changes(running.rng))
+    ensure_kept(running.job.root, head, "a savepoint", log=running.job.log)
+    late_driver_takes_the_number_of(running, first)
+    with pytest.raises(DamagedManifestError, match="The chain breaks at epoch 1"):
+        ensure_kept(running.job.root, head, "a savepoint", log=running.job.log)
 
 
 def test_a_checkpoint_whose_files_are_condemned_does_not_become_visible(running: Running) -> None:

@@ -216,6 +216,30 @@ MUTANTS = (
         ("tests/checkpoint/test_publish.py::test_source_files_add_up",),
     ),
     Mutant(
+        "another-manifest-with-the-number-of-the-target",
+        "state_engine.checkpoint.kept",
+        "ensure_kept",
+        "_may_be_replaced(needed, log.floors())",
+        "False",
+        "A restore that slept is sealed over the manifest that a late driver put, and the job never starts again.",
+        (
+            "tests/checkpoint/test_leases.py::test_a_restore_notices_before_its_seal_that_its_epoch_has_become_another_one"
+            "[False]",
+        ),
+    ),
+    Mutant(
+        "another-manifest-with-the-number-of-a-copied-source",
+        "state_engine.checkpoint.leases",
+        "files_kept",
+        "ensure_same_manifest(storage, stored, what)",
+        "pass",
+        "A restore that copied for long is sealed, and its log leads to the manifest that a late driver put.",
+        (
+            "tests/checkpoint/test_leases.py::test_a_restore_notices_before_its_seal_that_its_epoch_has_become_another_one"
+            "[True]",
+        ),
+    ),
+    Mutant(
         "checkpoint-ids-forget-what-is-gone",
         "state_engine.checkpoint.publish",
         "CheckpointPublisher.next_checkpoint_id",
