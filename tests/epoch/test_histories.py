@@ -62,7 +62,7 @@ def test_a_history_is_a_line_of_text() -> None:
         actions = random_history(seed)
         assert parse(text_of(actions)) == actions
         assert random_history(seed) == actions
-    with pytest.raises(ValueError, match="no word"):
+    with pytest.raises(ValueError, match="is not a word"):
         parse("start step;step")
 
 
