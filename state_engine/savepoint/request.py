@@ -16,7 +16,7 @@ class SavepointRequest(NamedTuple):
         label: A short name for people.
         note: Anything worth knowing.
         epoch: A sealed epoch of the current lineage; the newest one by default.
-        trigger: Who requested it: a user, a policy, a schedule or sensor. If it is empty, the caller that takes the savepoint names itself.
+        trigger: Who requested it: a user, a policy, a schedule or sensor. If it is empty, the caller sets its own name.
     """
 
     kind: SavepointKind = "native"

@@ -4,14 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from state_engine.checkpoint.retention.leftovers import clear_elsewhere
-from state_engine.checkpoint.retention.policy import made_by_policy
-from state_engine.checkpoint.retention.steps import (
-    RetentionPlan,
-    RetentionPolicy,
-    RetentionReport,
-    apply_retention,
-    plan_retention,
-)
+from state_engine.checkpoint.retention.policy import RetentionPolicy, made_by_policy
+from state_engine.checkpoint.retention.steps import RetentionPlan, RetentionReport, apply_retention, plan_retention
 from state_engine.clock import Clock, Ids, SystemClock
 from state_engine.errors import SavepointError
 from state_engine.savepoint.catalogue import find_savepoint

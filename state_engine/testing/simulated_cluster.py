@@ -11,7 +11,7 @@ from itertools import count
 
 from state_engine.checkpoint.leases import LEASE_MS
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint

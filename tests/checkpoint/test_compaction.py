@@ -7,12 +7,8 @@ import pytest
 
 from state_engine.checkpoint.compaction import compact, plan_compaction
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import (
-    RetentionPlan,
-    RetentionPolicy,
-    apply_retention,
-    plan_retention,
-)
+from state_engine.checkpoint.retention.policy import RetentionPolicy
+from state_engine.checkpoint.retention.steps import RetentionPlan, apply_retention, plan_retention
 from state_engine.epoch import carry, look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import AlreadyExistsError, FencedError, NothingToRestoreError, RestoreError

@@ -8,8 +8,8 @@ import pytest
 from state_engine.api import ExternalizedCheckpointRetention
 from state_engine.checkpoint.externalized import JobEnd, discard_checkpoints, discards
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.policy import HOUR_MS
-from state_engine.checkpoint.retention.steps import RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.policy import HOUR_MS, RetentionPolicy
+from state_engine.checkpoint.retention.steps import apply_retention, plan_retention
 from state_engine.epoch import look
 from state_engine.inspect import open_job
 from state_engine.savepoint import list_savepoints, load_savepoint, trigger_savepoint

@@ -19,7 +19,8 @@ from state_engine.checkpoint.leases import (
     read_leases,
 )
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.policy import RetentionPolicy
+from state_engine.checkpoint.retention.steps import apply_retention, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Mark

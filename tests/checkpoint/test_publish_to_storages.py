@@ -8,7 +8,8 @@ import pytest
 from state_engine.api import FileSystemCheckpointStorage, JobManagerCheckpointStorage
 from state_engine.api.checkpoint_storage import CheckpointStorage
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.policy import RetentionPolicy
+from state_engine.checkpoint.retention.steps import apply_retention, plan_retention
 from state_engine.errors import LakestateError, StorageError
 from state_engine.inspect import open_job, read_state, run_sql, state_sql
 from state_engine.log.paths import parse_state_file

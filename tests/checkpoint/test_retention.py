@@ -10,12 +10,10 @@ from msgspec.structs import replace
 from state_engine.checkpoint.kept import ensure_kept
 from state_engine.checkpoint.leases import LEASE_MS, files_kept, leased
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.policy import HOUR_MS
+from state_engine.checkpoint.retention.policy import HOUR_MS, Keep, RetentionPolicy
 from state_engine.checkpoint.retention.steps import (
     DELETING_MS,
-    Keep,
     RetentionPlan,
-    RetentionPolicy,
     RetentionReport,
     apply_retention,
     plan_discard,

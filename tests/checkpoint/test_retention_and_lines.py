@@ -10,7 +10,8 @@ from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import RetentionPolicy, apply_retention, plan_discard, plan_retention
+from state_engine.checkpoint.retention.policy import RetentionPolicy
+from state_engine.checkpoint.retention.steps import apply_retention, plan_discard, plan_retention
 from state_engine.epoch import debts, look
 from state_engine.epoch.ports import Mark
 from state_engine.epoch.seal import seal

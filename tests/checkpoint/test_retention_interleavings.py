@@ -11,7 +11,8 @@ from schedules import Schedule, at_random, in_between
 
 from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import DELETING_MS, RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.policy import RetentionPolicy
+from state_engine.checkpoint.retention.steps import DELETING_MS, apply_retention, plan_retention
 from state_engine.epoch import look
 from state_engine.epoch.ports import Mark
 from state_engine.errors import CondemnedError, CorruptionError, NotFoundError, NothingToRestoreError

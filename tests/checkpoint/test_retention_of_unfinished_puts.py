@@ -4,7 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from state_engine.checkpoint.retention.steps import RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.policy import RetentionPolicy
+from state_engine.checkpoint.retention.steps import apply_retention, plan_retention
 from state_engine.storage.durable import TEMPORARY
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import sample_job

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import RetentionPolicy
+from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.errors import LakestateError
 from state_engine.inspect import parse_key
 from state_engine.log.paths import LEASES

@@ -15,14 +15,8 @@ from small_job import COUNT, Run, Sealed, State
 from state_engine.checkpoint import table
 from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.leases import LEASE_MS
-from state_engine.checkpoint.retention.steps import (
-    DELETING_MS,
-    Keep,
-    RetentionPlan,
-    RetentionPolicy,
-    apply_retention,
-    plan_retention,
-)
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.steps import DELETING_MS, RetentionPlan, apply_retention, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.clock import Ids
 from state_engine.epoch import look

@@ -21,8 +21,9 @@ from lakestate.rest.job_port import (
 )
 from lakestate.rest.operations import Operations
 from state_engine.checkpoint.retention.decision import Removal
+from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.checkpoint.retention.savepoints import Disposal
-from state_engine.checkpoint.retention.steps import RetentionPlan, RetentionPolicy, RetentionReport
+from state_engine.checkpoint.retention.steps import RetentionPlan, RetentionReport
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.log.records import Origin

@@ -11,7 +11,7 @@ from fake_job import FakeJob, client_of, result_of
 from lakestate.rest.client_control import ClientControl
 from state_engine.api.checkpoint_config import CheckpointConfig
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.errors import DamagedFileError
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import random_changes, sample_job

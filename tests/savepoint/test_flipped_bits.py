@@ -17,7 +17,8 @@ from canonical_jobs import NoSinks, checkpoint, running_job, start
 from state_engine.checkpoint.floors import raise_floor, read_floors
 from state_engine.checkpoint.kept import read_condemned
 from state_engine.checkpoint.leases import leased, read_leases
-from state_engine.checkpoint.retention.steps import RetentionPolicy, plan_retention
+from state_engine.checkpoint.retention.policy import RetentionPolicy
+from state_engine.checkpoint.retention.steps import plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.look import newest
 from state_engine.errors import LakestateError

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from state_engine.checkpoint.leases import read_leases
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention.needs import changes_of
-from state_engine.checkpoint.retention.steps import RetentionPolicy
+from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.epoch.request import StartRequest
 from state_engine.errors import CondemnedError, MissingFileError
 from state_engine.log.paths import RESTORED, manifest_path

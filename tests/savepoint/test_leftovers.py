@@ -9,8 +9,7 @@ from canonical_jobs import model, running_job, state_of
 
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention.leftovers import SETTLED_MS, Abandoned
-from state_engine.checkpoint.retention.policy import DAY_MS
-from state_engine.checkpoint.retention.steps import RetentionPolicy
+from state_engine.checkpoint.retention.policy import DAY_MS, RetentionPolicy
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import SavepointError, StorageError
 from state_engine.log.paths import METADATA, pin_path

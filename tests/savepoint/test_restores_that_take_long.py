@@ -8,7 +8,7 @@ import pytest
 from canonical_jobs import NoSinks
 from rekey_jobs import SCHEMAS, job_of
 
-from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.epoch.look import newest
 from state_engine.errors import CondemnedError, MissingFileError, NothingToRestoreError
 from state_engine.inspect import read_state

@@ -11,8 +11,8 @@ from state_engine.checkpoint.fold_inputs import newest_fold_inputs
 from state_engine.checkpoint.leases import leased, leased_folder
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention.needs import changes_of
-from state_engine.checkpoint.retention.policy import DAY_MS, HOUR_MS
-from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.policy import DAY_MS, HOUR_MS, Keep, RetentionPolicy
+from state_engine.checkpoint.retention.steps import apply_retention, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.carry import carried
 from state_engine.errors import CondemnedError, MissingFileError, SavepointError

@@ -9,7 +9,7 @@ import pytest
 from canonical_jobs import state_of
 
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention.steps import RetentionPolicy
+from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.epoch.ports import Mark
 from state_engine.errors import NothingToRestoreError, NotWritableError, SavepointError
 from state_engine.inspect import diff_states, find_state, history_kept, run_sql, scan_state

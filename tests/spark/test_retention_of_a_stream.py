@@ -17,7 +17,8 @@ import pytest
 from support import STATES, Input, assert_tally, newest, outputs, state_of, truth, wait_for
 
 from state_engine.checkpoint.leases import LEASE_MS
-from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.steps import apply_retention, plan_retention
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import CondemnedError, CorruptionError, NotFoundError
 from state_engine.inspect import open_job

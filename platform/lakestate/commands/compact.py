@@ -55,7 +55,8 @@ def compact(
     """
     with named_errors():
         from state_engine.checkpoint.compaction import plan_compaction
-        from state_engine.checkpoint.retention.steps import RetentionPolicy, plan_retention
+        from state_engine.checkpoint.retention.policy import RetentionPolicy
+        from state_engine.checkpoint.retention.steps import plan_retention
 
         console = make_console()
         plan = plan_compaction(root, job)

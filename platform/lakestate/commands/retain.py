@@ -24,7 +24,8 @@ from state_engine.clock import SystemClock
 from state_engine.errors import JobDefinitionError
 
 if TYPE_CHECKING:
-    from state_engine.checkpoint.retention.steps import Keep, RetentionPlan
+    from state_engine.checkpoint.retention.policy import Keep
+    from state_engine.checkpoint.retention.steps import RetentionPlan
 
 SHOWN = 10
 
@@ -74,7 +75,8 @@ def retain(
 ) -> None:
     """Apply retention: delete old epochs, checkpoints and policy savepoints. The job may be running."""
     with named_errors():
-        from state_engine.checkpoint.retention.steps import RetentionPolicy, plan_retention
+        from state_engine.checkpoint.retention.policy import RetentionPolicy
+        from state_engine.checkpoint.retention.steps import plan_retention
 
         checkpoints = _keep(last, age, hourly, daily, weekly)
         if checkpoints is None:
@@ -105,7 +107,7 @@ def _keep(
     last: Number, age: str | None, hourly: Number, daily: Number, weekly: Number, at_least: int = 1
 ) -> "Keep | None":
     """Returns the rules; None if none was given."""
-    from state_engine.checkpoint.retention.steps import Keep
+    from state_engine.checkpoint.retention.policy import Keep
 
     if all(one is None for one in (last, age, hourly, daily, weekly)):
         return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from lakestate.failure_facts import FailureFacts
-from state_engine.checkpoint.retention.steps import RetentionPolicy
+from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.request import SavepointRequest

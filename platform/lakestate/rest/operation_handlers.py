@@ -12,7 +12,7 @@ from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
 from lakestate.rest.job_port import JobControl, Retained
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
 from state_engine.causes import message_of, report_of
-from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.errors import JobDefinitionError, LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.text import shorten

@@ -36,7 +36,7 @@ from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.tables import Tables
 
 
-class Found(NamedTuple):
+class Snapshot(NamedTuple):
     """The result of one look.
 
     Attributes:
@@ -52,7 +52,7 @@ class Found(NamedTuple):
     leaving: Removals
 
 
-def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Found:
+def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Snapshot:
     """Reads the facts for the decision, in an order in which no change is missed that is made meanwhile.
 
     Objects are listed first: a file that is written later is not among them, and stays. Protection moves from leases to
@@ -120,7 +120,7 @@ def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: i
         unfinished=_unfinished(storage, now_ms),
         names=read_names(history, objects, completed) if policy is not None and policy.strays else None,
     )
-    return Found(facts, retained, head.hash if head is not None else None, leaving)
+    return Snapshot(facts, retained, head.hash if head is not None else None, leaving)
 
 
 def _unfinished(storage: CheckpointStorage, now_ms: int) -> dict[str, int]:
@@ -227,4 +227,4 @@ def _read(log: ManifestLog, generation: int, epoch: int) -> StoredManifest | Non
         return None
 
 
-__all__ = ["Found", "take_snapshot"]
+__all__ = ["Snapshot", "take_snapshot"]

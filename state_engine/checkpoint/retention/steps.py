@@ -20,9 +20,9 @@ from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention.decision import Removal, decide
 from state_engine.checkpoint.retention.leftovers import Abandoned, Unlisted
 from state_engine.checkpoint.retention.lists import DELETING_MS, condemn, is_answered, is_forgotten
-from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.checkpoint.retention.savepoints import Disposal
-from state_engine.checkpoint.retention.snapshot import Found, take_snapshot
+from state_engine.checkpoint.retention.snapshot import Snapshot, take_snapshot
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.log.paths import condemned_path, parse_manifest_path
 from state_engine.log.retention_records import Condemned, Floor
@@ -225,12 +225,12 @@ def _delete(
 
 
 def _floors(
-    storage: CheckpointStorage, plan: RetentionPlan, found: Found, going: Sequence[Removal], now_ms: int
+    storage: CheckpointStorage, plan: RetentionPlan, snapshot: Snapshot, removals: Sequence[Removal], now_ms: int
 ) -> list[Floor]:
     """Returns the floors below which manifests are about to be deleted; if all is, pinned ones are below them too."""
     highest: dict[int, int] = {}
     above = BEYOND if plan.policy is None else 0
-    paths = [removal.path for removal in going] if plan.policy is not None else list(found.facts.objects)
+    paths = [removal.path for removal in removals] if plan.policy is not None else list(snapshot.facts.objects)
     for path in paths:
         if (place := parse_manifest_path(path)) is not None:
             highest[place[0]] = max(highest.get(place[0], 0), place[1])
@@ -244,9 +244,9 @@ def _floors(
 
 
 def _plan(
-    root: str, job: str, policy: RetentionPolicy | None, now_ms: int, found: Found, removals: Sequence[Removal]
+    root: str, job: str, policy: RetentionPolicy | None, now_ms: int, snapshot: Snapshot, removals: Sequence[Removal]
 ) -> RetentionPlan:
-    retained = found.retained
+    retained = snapshot.retained
     kept = (*retained.others, *retained.recent)
     return RetentionPlan(
         root=root,
@@ -254,21 +254,19 @@ def _plan(
         policy=policy,
         planned_at=now_ms,
         removals=tuple(sorted(removals)),
-        savepoints=found.leaving.native,
-        disposals=found.leaving.disposals,
-        abandoned=found.leaving.abandoned,
-        unlisted=found.leaving.unlisted,
+        savepoints=snapshot.leaving.native,
+        disposals=snapshot.leaving.disposals,
+        abandoned=snapshot.leaving.abandoned,
+        unlisted=snapshot.leaving.unlisted,
         checkpoints=tuple(row.id for row in sorted(kept, key=lambda row: row.checkpoint_id or 0)),
-        oldest_epoch=found.facts.start,
-        head=found.head,
+        oldest_epoch=snapshot.facts.start,
+        head=snapshot.head,
     )
 
 
 __all__ = [
     "DELETING_MS",
-    "Keep",
     "RetentionPlan",
-    "RetentionPolicy",
     "RetentionReport",
     "apply_retention",
     "plan_discard",

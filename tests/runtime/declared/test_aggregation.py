@@ -231,7 +231,7 @@ def test_a_time_to_live_in_event_time_is_refused():
 
 def test_a_time_to_live_that_returns_what_has_expired_is_refused():
     ttl = StateTtlConfig.new_builder(Time.milliseconds(15)).return_expired_if_not_cleaned_up().build()
-    with pytest.raises(JobDefinitionError, match=r"aggregate\(\) got .* returns what has expired.*Remove return_expired"):
+    with pytest.raises(JobDefinitionError, match=r"aggregate\(\) got .* what has expired.*Remove return_expired"):
         harness(ALL, ttl=ttl)
 
 
