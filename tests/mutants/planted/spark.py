@@ -231,7 +231,7 @@ MUTANTS = (
         "state_engine.spark.wire.handover",
         "Handover.marks",
         "control * len(self.outputs)",
-        "control[:1] * len(each)",
+        "control[:1] * len(place_of_each)",
         "Every subtask of an operator gets the full barrier, and acks count several times.",
         ("tests/spark/test_handover.py::test_every_output_has_a_barrier_for_every_subtask_of_its_readers",),
     ),
