@@ -126,7 +126,7 @@ def files_kept(
     def check() -> None:
         what = f"The {purpose} of epoch {place.epoch} of generation {place.generation} of job {place.job!r}"
         ensure_files_kept(storage, files, what, must_exist=must_exist)
-        if manifest_path(place.generation, place.epoch) in files:
+        if must_exist and manifest_path(place.generation, place.epoch) in files:
             ensure_same_manifest(storage, stored, what)
 
     lease = _lease(stored, purpose, files=tuple(sorted(files)))

@@ -191,10 +191,11 @@ class WorkerPool:
 
         Spark reads the file if `spark.python.worker.faulthandler.enabled` is set.
         """
-        status = exit_status(worker.pid)
-        self._ending.discard(worker.pid)
         if self._tracebacks is None or connection is None:
-            return
+            return  # nothing reads the cause; `serve` reaps the worker
+        status = exit_status(worker.pid)
+        if status is not None:
+            self._ending.discard(worker.pid)
         with contextlib.suppress(OSError):
             traceback_file = self._tracebacks / str(worker.pid)
             if status:
