@@ -88,7 +88,9 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     [savepoint] = list_savepoints(stream.root, job)
     assert savepoint.label == "the end"
     assert location.endswith(savepoint.savepoint_id)
-    client.wait_for(lambda: "is not wanted" in str(client.ticks(sensor)[0]["skipReason"]), "a look at the stopped job")
+    client.wait_for(
+        lambda: "was stopped by request" in str(client.ticks(sensor)[0]["skipReason"]), "a look at the stopped job"
+    )
     assert control.status(job).condition is Condition.STOPPED
     assert (stream.tally(), stream.totals()) == truth(stream.rows)
 
