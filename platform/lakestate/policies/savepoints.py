@@ -115,6 +115,8 @@ class SavepointPolicy:
         failures_in_a_row: When this number of checkpoints failed since the last completed one; once per series of
             failures.
         before_rescale: A run of `<job>/rescaled_state` takes one first.
+        record_taken_elsewhere: Savepoints that the command line, REST or the job took become partitions: a run for each
+            reads and checks it.
         cron: At these times; a savepoint is requested within a minute of each.
         timezone: Of `cron`, such as `Europe/Berlin`.
         kind: Kind of the savepoints that are taken automatically.
@@ -129,6 +131,7 @@ class SavepointPolicy:
     on_new_code_version: bool = False
     failures_in_a_row: int | None = None
     before_rescale: bool = False
+    record_taken_elsewhere: bool = False
     cron: str | None = None
     timezone: str = "UTC"
     kind: Literal["native", "canonical"] = "native"
