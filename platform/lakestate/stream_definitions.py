@@ -65,8 +65,34 @@ def build_stream_definitions(
         JobDefinitionError: The name cannot be that of a job, or the translator gives keys that contradict each other.
     """
     check_name("job name", job)
-    policies = policies or StreamPolicies()
-    plan = known_plan(state_store, job, plan)
+    return build_definitions_of_plan(
+        job,
+        state_store,
+        policies or StreamPolicies(),
+        plan=known_plan(state_store, job, plan),
+        sources=sources,
+        sinks=sinks,
+        translator=translator,
+        executor=executor,
+    )
+
+
+def build_definitions_of_plan(
+    job: str,
+    state_store: StateStoreResource,
+    policies: StreamPolicies,
+    *,
+    plan: StreamPlan,
+    sources: Mapping[str, dg.AssetKey] | None = None,
+    sinks: Mapping[str, dg.AssetKey] | None = None,
+    translator: StreamTranslator | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
+) -> dg.Definitions:
+    """Returns the same as `build_stream_definitions`, from a plan that is complete: the store is not read.
+
+    Raises:
+        JobDefinitionError: The translator gives keys that contradict each other.
+    """
     keys = StreamKeys(job, translator, plan)
     lineage = build_lineage(
         job,
@@ -151,4 +177,4 @@ def _of_root(kind: type[JobControlResource | RestClientResource], root: str) -> 
     return kind(root=root)
 
 
-__all__ = ["build_stream_definitions"]
+__all__ = ["build_definitions_of_plan", "build_stream_definitions"]
