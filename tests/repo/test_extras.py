@@ -48,7 +48,7 @@ from state_engine.runtime.declared.named import NamedAggregates
 NamedAggregates({"n": Aggregate.approx_count_distinct("k")}, StructType(("k",), (AtomicType("bigint"),)), {})
 """,
     "demo": "from lakestate.examples.flights.data import read_flights; read_flights()",
-    "dagster": "from lakestate.resources import StateStoreResource",
+    "dagster": "import lakestate.dagster",
 }
 
 
