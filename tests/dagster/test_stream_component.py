@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.* is currently in (beta|preview)"),
 ]
 
-SAMPLE = Path(__file__).parents[2] / "docs" / "dagster" / "defs.yaml"
+SAMPLE = Path(__file__).parents[2] / "docs" / "guides" / "dagster" / "defs.yaml"
 
 
 @contextmanager
