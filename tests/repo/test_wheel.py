@@ -29,6 +29,9 @@ WANTED = {
     "lakestate/resources/__init__.py",
     "lakestate/examples/flights/job.py",
     "lakestate/examples/orders/job.py",
+    "lakestate/dagster.py",
+    "lakestate/init/project/src/my_streams/clicks.py.template",
+    "lakestate/init/project/.gitignore.template",
 }
 UNWANTED = re.compile(r"ruff\.toml|_cache/|\.pyc$|^(assets|resources|examples|tests|benchmarks|platform)/")
 
