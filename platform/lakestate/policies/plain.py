@@ -85,8 +85,12 @@ def _record(kind: Any, default: Any, given: object, path: Path) -> Any:
 
 
 def _strategy(strategies: Mapping[str, Any], default: Any, given: Mapping[str, Any], path: Path) -> Any:
-    """Returns a dataclass of the class that `strategy` names, if a policy has several; without it, the default's."""
-    name = given.get("strategy", default.strategy if default is not None else None)
+    """Returns a dataclass of the class that `strategy` names, if a policy has several; without it, the default's.
+
+    If there is no default either, it is the class that the base calls its default.
+    """
+    without = default.strategy if default is not None else getattr(kind, "default_strategy", None)
+    name = given.get("strategy", without)
     kind = _one_of(strategies, name, (*path, "strategy"))
     others = {name: value for name, value in given.items() if name != "strategy"}
     return _record(kind, default, others, path)

@@ -55,6 +55,7 @@ class RestartPolicy(ABC):
     """
 
     strategy: ClassVar[str]
+    default_strategy: ClassVar[str] = "exponential-delay"  # of settings in YAML that name none, as in Flink
 
     hangs_after: timedelta = timedelta(minutes=5)
     replace_hanging: bool = False
