@@ -22,4 +22,8 @@ class AddressError(LakestateError):
     """An address is missing or invalid, or it contains a secret."""
 
 
-__all__ = ["AddressError", "JobMayRunError", "JobNotRunningError", "UnknownTriggerError"]
+class ProjectError(LakestateError):
+    """A project cannot be written: its name or its folder is not suitable."""
+
+
+__all__ = ["AddressError", "JobMayRunError", "JobNotRunningError", "ProjectError", "UnknownTriggerError"]

@@ -1,6 +1,7 @@
 """One stream as a Dagster component, so that a project needs only a `defs.yaml` for it."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ from lakestate.stream_plans import plan_from
 from state_engine.errors import LakestateError
 
 ROOT_TEMPLATE = "{{ env.LAKESTATE_ROOT }}"
+_IMPORTS = {"os.environ": "import os", "Path(": "from pathlib import Path"}
 
 
 class StreamJobParams(BaseModel):
@@ -42,7 +44,7 @@ class StreamJobParams(BaseModel):
 
 
 class StreamJobScaffolder(dg.Scaffolder[StreamJobParams]):
-    """Writes the `defs.yaml` of one stream."""
+    """Writes the `defs.yaml` of one stream, or a `component.py` with `--format python`."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[StreamJobParams]:
@@ -51,8 +53,43 @@ class StreamJobScaffolder(dg.Scaffolder[StreamJobParams]):
 
     def scaffold(self, request: dg.ScaffoldRequest[StreamJobParams]) -> None:
         """Writes the file, with the job and the root, and the plan if there is one."""
-        job_name(request.params.job)
-        scaffold_component(request, request.params.model_dump(exclude_none=True))
+        params = request.params
+        job_name(params.job)
+        if request.scaffold_format == "yaml":
+            scaffold_component(request, params.model_dump(exclude_none=True))
+            return
+        arguments = [f"job={json.dumps(params.job)}", root_argument(params.root)]
+        if params.plan is not None:
+            plan = f"Path(__file__).with_name({json.dumps(params.plan)}).read_bytes()"
+            arguments.append(f"plan=read_plan({json.dumps(params.job)}, {plan})")
+        write_python(request, "StreamJobComponent", arguments, "The stream of this folder.")
+
+
+def root_argument(root: str) -> str:
+    """Returns the argument `root` of a component in Python, for a root as YAML has it."""
+    return 'root=os.environ["LAKESTATE_ROOT"]' if root == ROOT_TEMPLATE else f"root={json.dumps(root)}"
+
+
+def write_python(request: dg.ScaffoldRequest[Any], component: str, arguments: Sequence[str], about: str) -> None:
+    """Writes `component.py` with a function that returns a component; imports are those that the arguments need."""
+    source = "\n".join(arguments)
+    standard = [line for name, line in _IMPORTS.items() if name in source]
+    names = ", ".join([component, *(["read_plan"] if "read_plan(" in source else [])])
+    lines = [
+        *([*standard, ""] if standard else []),
+        "import dagster as dg",
+        "",
+        f"from lakestate.dagster import {names}",
+        "",
+        "",
+        "@dg.component_instance",
+        f"def load(context: dg.ComponentLoadContext) -> {component}:",
+        f'    """{about}"""',
+        f"    return {component}(",
+        *(f"        {argument}," for argument in arguments),
+        "    )",
+    ]
+    (request.target_path / "component.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _plan(context: dg.ResolutionContext, model: Any) -> StreamPlan | None:
@@ -137,4 +174,11 @@ class StreamJobComponent(dg.Component, dg.Resolvable):
         )
 
 
-__all__ = ["ROOT_TEMPLATE", "StreamJobComponent", "StreamJobParams", "StreamJobScaffolder"]
+__all__ = [
+    "ROOT_TEMPLATE",
+    "StreamJobComponent",
+    "StreamJobParams",
+    "StreamJobScaffolder",
+    "root_argument",
+    "write_python",
+]

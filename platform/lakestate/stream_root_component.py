@@ -32,7 +32,7 @@ from lakestate.component_fields import (
 )
 from lakestate.policies import StreamPolicies
 from lakestate.policies.plain import PolicyError, policy_from
-from lakestate.stream_component import ROOT_TEMPLATE
+from lakestate.stream_component import ROOT_TEMPLATE, root_argument, write_python
 from lakestate.stream_definitions import build_definitions_of_plan
 from lakestate.stream_plans import known_plan
 from state_engine.errors import JobDefinitionError
@@ -66,7 +66,11 @@ class StreamRootScaffolder(dg.Scaffolder[StreamRootParams]):
 
     def scaffold(self, request: dg.ScaffoldRequest[StreamRootParams]) -> None:
         """Writes the file, with the root."""
-        scaffold_component(request, request.params.model_dump())
+        if request.scaffold_format == "yaml":
+            scaffold_component(request, request.params.model_dump())
+        else:
+            arguments = [root_argument(request.params.root)]
+            write_python(request, "StreamRootComponent", arguments, "All streams of the root.")
 
 
 def _patterns(given: Any) -> list[str]:

@@ -24,7 +24,7 @@ import yaml
 from graphql_client import LOCATION, GraphQLClient
 from live_stream import announce
 
-from lakestate.policies import StreamPolicies
+from lakestate.policies import SavepointPolicy, StreamPolicies
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "LIVE_DAGSTER"
@@ -32,6 +32,7 @@ HOLD, HELD = "hold", "held"
 HERE = Path(__file__).resolve().parent
 SECRETS = ("DAGSTER_HOME", "LAKESTATE_ROOT", "LAKESTATE_URL", "LAKESTATE_REST_TOKEN")
 MONITORED_S = 2
+_POLICIES = StreamPolicies(report_every=timedelta(seconds=1), savepoints=SavepointPolicy(record_taken_elsewhere=True))
 EXAMPLES = ("flights", "orders")
 """Jobs that are registered also without tests."""
 
@@ -225,7 +226,7 @@ class LiveDagster:
             job: Its name: letters and digits.
             arguments: Of `build_stream_definitions`; by default policies that report checkpoints every second.
         """
-        self._declared[job] = {"policies": StreamPolicies(report_every=timedelta(seconds=1)), **arguments}
+        self._declared[job] = {"policies": _POLICIES, **arguments}
         self._load()
 
     def retire(self, job: str) -> None:

@@ -11,7 +11,7 @@ SECOND = timedelta(seconds=1)
 
 
 def policies(retention=None, **fields):
-    savepoints = SavepointPolicy(**{"spacing": NONE, "look_every": SECOND} | fields)
+    savepoints = SavepointPolicy(**{"spacing": NONE, "look_every": SECOND, "record_taken_elsewhere": True} | fields)
     return StreamPolicies(report_every=SECOND, savepoints=savepoints, retention=retention or StreamRetention())
 
 

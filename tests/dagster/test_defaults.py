@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from lakestate.assets.ranges import RANGES
+from lakestate.assets.ranges import RANGES, restore_partitions
 from lakestate.policies import ExponentialDelay, RescalePolicy, SavepointPolicy, StreamPolicies, StreamRetention
 from lakestate.policies.savepoints import MOST_PARTITIONS
 from lakestate.stream_definitions import build_stream_definitions
@@ -67,6 +67,13 @@ def test_partitions_of_restored_state_stay_within_what_dagster_recommends():
     with pytest.raises(JobDefinitionError, match="max_partitions is 6,251") as refused:
         SavepointPolicy(max_partitions=MOST_PARTITIONS + 1)
     assert "6,250 or less" in refused.value.action
+
+
+def test_restored_state_has_16_partitions_for_each_savepoint(instance):
+    names = [f"savepoint-{number}" for number in range(MOST_PARTITIONS)]
+    instance.add_dynamic_partitions("flights_savepoints", names)
+    keys = restore_partitions("flights").get_partition_keys(dynamic_partitions_store=instance)
+    assert len(keys) == 100_000
 
 
 def test_a_restart_strategy_is_named_in_the_description(stream):

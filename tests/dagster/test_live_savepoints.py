@@ -67,7 +67,7 @@ def test_one_before_a_rescale_that_a_sensor_sees_to(live_dagster, new_live_strea
         action="act", by_busy_alone=True, busy_below=0.95, busy_above=1.0, min_parallelism=2, max_parallelism=4,
         looks=2, look_every=SECOND,
     )  # fmt: skip
-    savepoints = SavepointPolicy(before_rescale=True, spacing=NONE, look_every=SECOND)
+    savepoints = SavepointPolicy(before_rescale=True, record_taken_elsewhere=True, spacing=NONE, look_every=SECOND)
     wanted = StreamPolicies(report_every=SECOND, savepoints=savepoints, rescale=idle)
     client, stream = live_dagster.client, new_live_stream(policies=wanted)
     stream.feed(2).start(parallelism=4).wait_until_read()

@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.* is currently in (beta|preview)"),
 ]
 
-SAMPLE = Path(__file__).parents[2] / "docs" / "dagster" / "defs.yaml"
+SAMPLE = Path(__file__).parents[2] / "docs" / "guides" / "dagster" / "defs.yaml"
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def test_a_subclass_may_override_the_specs_and_still_has_the_translation():
     assert not graph.get(dg.AssetKey(["eu", "shop", "checkpoint"])).owners
 
 
-def test_the_component_is_scaffolded_with_its_parameters():
+def test_the_component_is_scaffolded_with_its_parameters_in_yaml_and_in_python(monkeypatch):
     with create_defs_folder_sandbox() as sandbox:
         given = {"job": "orders", "plan": "orders.plan.json"}
         folder = sandbox.scaffold_component(StreamJobComponent, defs_path="orders", scaffold_params=given)
@@ -213,5 +213,16 @@ def test_the_component_is_scaffolded_with_its_parameters():
             "type": "lakestate.stream_component.StreamJobComponent",
             "attributes": {"job": "orders", "root": "{{ env.LAKESTATE_ROOT }}", "plan": "orders.plan.json"},
         }
+        python = sandbox.scaffold_component(
+            StreamJobComponent, defs_path="python", scaffold_params=given, scaffold_format="python"
+        )
+        (python / "orders.plan.json").write_text(json.dumps({**PLAN, "job": "orders"}))
+        (folder / "orders.plan.json").write_text(json.dumps({**PLAN, "job": "orders"}))
+        monkeypatch.setenv("LAKESTATE_ROOT", "/state")
+        with sandbox.load_component_and_build_defs(folder) as (by_yaml, defs):
+            keys = keys_of(defs)
+        with sandbox.load_component_and_build_defs(python) as (_, defs):
+            assert keys_of(defs) == keys
+        assert by_yaml.root == "/state"
         with pytest.raises(JobDefinitionError, match=r"'\.\./orders'"):
             sandbox.scaffold_component(StreamJobComponent, defs_path="bad", scaffold_params={"job": "../orders"})

@@ -127,8 +127,14 @@ def test_policies_of_single_jobs_are_checked(root):
     assert "defs.yaml:" in told
 
 
-def test_the_component_is_scaffolded():
+def test_the_component_is_scaffolded_in_yaml_and_in_python():
     with create_defs_folder_sandbox() as sandbox:
+        python = sandbox.scaffold_component(
+            StreamRootComponent, "python", scaffold_params={"root": "/state"}, scaffold_format="python"
+        )
+        with sandbox.load_component_and_build_defs(python) as (_, defs):
+            dg.Definitions.validate_loadable(defs)
+        assert 'StreamRootComponent(\n        root="/state",\n    )' in (python / "component.py").read_text()
         folder = sandbox.scaffold_component(StreamRootComponent, defs_path="streams")
         assert yaml.safe_load((folder / "defs.yaml").read_text())["attributes"] == {"root": "{{ env.LAKESTATE_ROOT }}"}
 

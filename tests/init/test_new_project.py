@@ -13,7 +13,8 @@ import yaml
 from typer.testing import CliRunner
 
 from lakestate.cli import app
-from lakestate.init.project import NewProjectError, create_project
+from lakestate.errors import ProjectError
+from lakestate.init.project import create_project
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -81,7 +82,7 @@ def test_the_command_says_what_it_wrote_and_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["1st", "Shop", "a b", "class", "json", "dagster", "tests"])
 def test_a_name_that_no_package_can_have_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(NewProjectError) as refused:
+    with pytest.raises(ProjectError) as refused:
         create_project(tmp_path / name)
     assert refused.value.action
     assert not list(tmp_path.iterdir())
@@ -91,7 +92,7 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "mine.txt").write_text("mine")
     done = CliRunner().invoke(app, ["init", str(tmp_path / "demo")])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "is not empty" in done.output
     assert [path.name for path in (tmp_path / "demo").iterdir()] == ["mine.txt"]
 

@@ -29,6 +29,9 @@ WANTED = {
     "lakestate/resources/__init__.py",
     "lakestate/examples/flights/job.py",
     "lakestate/examples/orders/job.py",
+    "lakestate/dagster.py",
+    "lakestate/init/template/my_streams/clicks.py.tmpl",
+    "lakestate/init/template/gitignore.tmpl",
 }
 UNWANTED = re.compile(r"ruff\.toml|_cache/|\.pyc$|^(assets|resources|examples|tests|benchmarks|platform)/")
 

@@ -9,16 +9,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from state_engine.errors import LakestateError
+from lakestate.errors import ProjectError
 
 PLACEHOLDER = "my_streams"
 _SUFFIX = ".tmpl"
 _HIDDEN = ("env", "gitignore")  # whose names begin with a dot, so that neither git nor a build leaves the template out
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-
-
-class NewProjectError(LakestateError):
-    """A project cannot be created here, or with this name; nothing was written."""
 
 
 def create_project(folder: Path) -> list[Path]:
@@ -31,12 +27,12 @@ def create_project(folder: Path) -> list[Path]:
         The files, relative to the folder, in the order of their names.
 
     Raises:
-        NewProjectError: The folder has files, or its name is no name for a package.
+        ProjectError: The folder has files, or its name is no name for a package.
     """
     folder = folder.absolute()
     name = _package(folder.name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise NewProjectError(f"{folder} exists and is not empty.", action="Name a folder that is new or empty.")
+        raise ProjectError(f"{folder} exists and is not empty.", action="Name a folder that is new or empty.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
         made_folder = Path(made) / "project"
@@ -52,12 +48,12 @@ def _package(name: str) -> str:
     """Returns the package's name for a folder's name."""
     package = name.replace("-", "_")
     if not _NAME.fullmatch(package) or keyword.iskeyword(package):
-        raise NewProjectError(
+        raise ProjectError(
             f"{name!r} cannot be the name of a Python package.",
             action="Name the folder with small letters, digits, - and _; it begins with a letter.",
         )
     if package == "tests" or importlib.util.find_spec(package) is not None:
-        raise NewProjectError(
+        raise ProjectError(
             f"There is a package {package!r} already, which the project's own would hide.",
             action="Name the folder otherwise.",
         )
@@ -76,4 +72,4 @@ def _write(source: Traversable, target: Path, name: str) -> None:
             (target / (f".{plain}" if plain in _HIDDEN else plain)).write_text(text, encoding="utf-8")
 
 
-__all__ = ["PLACEHOLDER", "NewProjectError", "create_project"]
+__all__ = ["PLACEHOLDER", "create_project"]

@@ -66,7 +66,7 @@ def _record(kind: Any, default: Any, given: object, path: Path) -> Any:
         raise _refused(given, path, f"settings: {', '.join(_fields(kind, None))}")
     strategies = {one.strategy: one for one in kind.__subclasses__()}
     if strategies:
-        return _strategy(strategies, default, given, path)
+        return _strategy(kind, strategies, default, given, path)
     fields = _fields(kind, default if isinstance(default, kind) else None)
     for name in given:
         if name not in fields:
@@ -84,9 +84,13 @@ def _record(kind: Any, default: Any, given: object, path: Path) -> Any:
         raise PolicyError(f"{_where(path)}: {error.message}", action=error.action, path=path) from error
 
 
-def _strategy(strategies: Mapping[str, Any], default: Any, given: Mapping[str, Any], path: Path) -> Any:
-    """Returns a dataclass of the class that `strategy` names, if a policy has several; without it, the default's."""
-    name = given.get("strategy", default.strategy if default is not None else None)
+def _strategy(base: Any, strategies: Mapping[str, Any], default: Any, given: Mapping[str, Any], path: Path) -> Any:
+    """Returns a dataclass of the class that `strategy` names, if a policy has several; without it, the default's.
+
+    If there is no default either, it is the class that the base calls its default.
+    """
+    without = default.strategy if default is not None else base.default_strategy
+    name = given.get("strategy", without)
     kind = _one_of(strategies, name, (*path, "strategy"))
     others = {name: value for name, value in given.items() if name != "strategy"}
     return _record(kind, default, others, path)

@@ -55,6 +55,7 @@ class RestartPolicy(ABC):
     """
 
     strategy: ClassVar[str]
+    default_strategy: ClassVar[str] = "exponential-delay"  # of settings in YAML that name none, as in Flink
 
     hangs_after: timedelta = timedelta(minutes=5)
     replace_hanging: bool = False
@@ -84,7 +85,12 @@ class NoRestart(RestartPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedDelay(RestartPolicy):
-    """`fixed-delay`: at most `attempts` restarts, each after the same delay."""
+    """`fixed-delay`: at most `attempts` restarts, each after the same delay.
+
+    Attributes:
+        attempts: Number of restarts.
+        delay: Time between a failure and the restart.
+    """
 
     strategy: ClassVar[str] = "fixed-delay"
 
@@ -164,7 +170,13 @@ class ExponentialDelay(RestartPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class FailureRate(RestartPolicy):
-    """`failure-rate`: restarts while an interval has fewer than `max_failures_per_interval` failures, as in Flink."""
+    """`failure-rate`: restarts while an interval has fewer than `max_failures_per_interval` failures, as in Flink.
+
+    Attributes:
+        max_failures_per_interval: With this number of failures in an interval the driver is not restarted.
+        failure_rate_interval: Length of the interval, which ends with the newest failure.
+        delay: Time between a failure and the restart.
+    """
 
     strategy: ClassVar[str] = "failure-rate"
 
