@@ -4,11 +4,13 @@ A fenced block is a step:
 
 | block | step |
 |---|---|
-| with `title="clicks.py"` | write the file; with `title="clicks.py, continued"` add to it |
+| with `title="clicks.py"` | write the file; with `title="clicks.py, continued"` add to it, after a blank line or two |
 | `diff`, with a title | change the file: lines with `-` go, lines with `+` come, all other lines must be there |
 | `bash` | type the lines into a shell, which keeps its folder and variables until the walk ends |
 | `bash`, with `title="another terminal"` | the same in a second shell, which runs until the walk ends |
 | `text` | what the last commands printed, except for numbers, ids and folders; `…` is any number of lines |
+| `text`, with a title | nothing to do |
+| any other, and fences without a language | nothing to do |
 """
 
 import os
@@ -49,9 +51,9 @@ def files_of(page: str) -> dict[str, str]:
     """Returns the files that a page shows whole, by path."""
     files: dict[str, str] = {}
     for step in steps_of(page):
-        if step.title and step.language not in ("bash", "diff"):
+        if step.title and step.language not in ("bash", "diff", "text"):
             name = step.title.removesuffix(_CONTINUED)
-            files[name] = files.get(name, "") + step.text if step.title != name else step.text
+            files[name] = joined(files[name], step.text) if step.title != name else step.text
     return files
 
 
@@ -124,8 +126,10 @@ class Walk:
 
     def _do(self, step: Step) -> None:
         place = f"docs/{step.page}:{step.line}"
+        if step.language == "text" and step.title:
+            return  # a picture, such as a tree of folders
         if step.language == "text":
-            missing = first_missing(step.text, self._printed, self._cwd)
+            missing = first_missing(step.text, self._printed, self._start)
             assert missing is None, f"{place}: not printed: {missing}\n--- printed:\n{self._printed[-6000:]}"
         elif step.language == "bash" and step.title == _TERMINAL:
             self._begin(step.text)
@@ -137,8 +141,8 @@ class Walk:
         elif step.title:
             path = self._cwd / step.title.removesuffix(_CONTINUED)
             path.parent.mkdir(parents=True, exist_ok=True)
-            before = path.read_text() if step.title.endswith(_CONTINUED) else ""
-            path.write_text(before + step.text)
+            continues = step.title.endswith(_CONTINUED)
+            path.write_text(joined(path.read_text(), step.text) if continues else step.text)
 
     def _typed(self, text: str) -> str:
         lines = [line for line in text.splitlines() if not line.startswith(self._skip or ("\0",))]
@@ -168,17 +172,22 @@ class Walk:
         self._environment = {name: value for name, _, value in pairs if not name.startswith("BASH_FUNC")}
 
     def _begin(self, text: str) -> None:
-        log = (self._start / ".another-terminal").open("ab")
-        process = subprocess.Popen(
-            ["bash", "-c", self._typed(text)],
-            cwd=self._cwd,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with (self._start / ".another-terminal").open("ab") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", self._typed(text)],
+                cwd=self._cwd,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self._background.append(process)
+
+
+def joined(text: str, more: str) -> str:
+    """Returns a file with a block added: two blank lines before a new definition, one before a method."""
+    return f"{text}\n{more}" if more.startswith(" ") else f"{text}\n\n{more}"
 
 
 def changed(text: str, difference: str, place: str) -> str:
@@ -217,7 +226,7 @@ def first_missing(expected: str, printed: str, folder: Path) -> str | None:
 
 def plain(line: str, folder: Path) -> str:
     """Returns a line without what differs between two runs: numbers, ids, folders, widths of tables."""
-    line = line.replace(str(folder), "/home/ann").replace("/home/ann/try-lakestate", "/home/ann")
+    line = line.replace(str(folder), "/home/ann")
     line = re.sub(r"sp-\w+-\w+", "sp-#", line)
     line = re.sub(r"[─━┏┓┡┩└┘┳┻╇┴┬]+", "─", line).replace("┃", "│")
     line = re.sub(r"\d[\d,.:]*(dev\d+)?", "#", line)
