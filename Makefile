@@ -74,7 +74,7 @@ format: $(PROJECT_STAMP) ## format the code and sort its imports
 	$(BIN)/ruff format .
 
 lock: $(UV_STAMP) ## resolve requirements.lock anew (ARGS=--upgrade for newer versions)
-	$(UV) pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
+	$(UV) pip compile pyproject.toml --all-extras --group bench --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements.lock $(ARGS)
 
 dist: $(PROJECT_STAMP) ## wheel and source archive in dist/

@@ -35,12 +35,12 @@ def build_checkpoint_spec(
 
 
 def checkpoint_materialization(
-    job: str, row: CheckpointRow, *, skipped: int, uri: str, now_ms: int
+    key: dg.AssetKey, row: CheckpointRow, *, skipped: int, uri: str, now_ms: int
 ) -> dg.AssetMaterialization:
     """Returns the event of one checkpoint.
 
     Args:
-        job: Name of the job.
+        key: Key of the asset.
         row: The checkpoint.
         skipped: Number of completed checkpoints between the last reported one and this one; they have no event.
         uri: Folder of the job.
@@ -61,7 +61,7 @@ def checkpoint_materialization(
         ),
     }
     return dg.AssetMaterialization(
-        asset_key=checkpoint_key(job),
+        asset_key=key,
         description=f"Checkpoint {row.checkpoint_id} at epoch {row.epoch} of generation {row.generation}.",
         metadata=metadata,
         tags={"dagster/data_version": row.id},

@@ -33,17 +33,26 @@ CHECKS = {
 Verdicts = dict[str, Verdict]
 
 
-def checkpoint_checks(job: str) -> list[dg.AssetCheckSpec]:
-    """Returns the checks of `<job>/checkpoint`."""
-    return [dg.AssetCheckSpec(name, asset=checkpoint_key(job), description=text) for name, text in CHECKS.items()]
+def checkpoint_checks(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
+    """Returns the checks of `<job>/checkpoint`, or of the key that a translation gave it."""
+    return [dg.AssetCheckSpec(name, asset=key, description=text) for name, text in CHECKS.items()]
 
 
-def build_checkpoint_checks(job: str, limits: CheckLimits) -> dg.AssetChecksDefinition:
-    """Returns the checks that a user can execute: one look at the store, without a JVM."""
+def build_checkpoint_checks(
+    job: str, limits: CheckLimits, *, key: dg.AssetKey | None = None
+) -> dg.AssetChecksDefinition:
+    """Returns the checks that a user can execute: one look at the store, without a JVM.
+
+    Args:
+        job: Name of the job.
+        limits: When a check fails.
+        key: Key of its checkpoint; by default `<job>/checkpoint`.
+    """
+    key = key or checkpoint_key(job)
 
     @dg.multi_asset_check(
         name=f"{dagster_name(job)}_checkpoint_checks",
-        specs=checkpoint_checks(job),
+        specs=checkpoint_checks(key),
         description=f"Checks the newest checkpoint of the stream `{job}`; the sensor checks each one it reports.",
     )
     def check(context: dg.AssetCheckExecutionContext, state_store: StateStoreResource) -> Iterator[dg.AssetCheckResult]:
@@ -53,7 +62,7 @@ def build_checkpoint_checks(job: str, limits: CheckLimits) -> dg.AssetChecksDefi
         spreads = spreads_of(view, newest) if newest is not None else {}
         for name, verdict in judged(limits, completed, spreads, SystemClock().now_ms()).items():
             yield dg.AssetCheckResult(
-                asset_key=checkpoint_key(job),
+                asset_key=key,
                 check_name=name,
                 passed=verdict.passed,
                 severity=_severity(name),
@@ -107,10 +116,10 @@ def spreads_of(view: JobView, row: CheckpointRow) -> dict[str, Spread]:
     return {table: spread_of(published.key_groups(schema)) for table, schema in schemas.items() if schema is not None}
 
 
-def evaluation(job: str, name: str, verdict: Verdict, newest: CheckpointRow) -> dg.AssetCheckEvaluation:
+def evaluation(key: dg.AssetKey, name: str, verdict: Verdict, newest: CheckpointRow) -> dg.AssetCheckEvaluation:
     """Returns a verdict as the event of a sensor."""
     return dg.AssetCheckEvaluation(
-        asset_key=checkpoint_key(job),
+        asset_key=key,
         check_name=name,
         passed=verdict.passed,
         severity=_severity(name),

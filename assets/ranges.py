@@ -10,7 +10,7 @@ from typing import NamedTuple
 import dagster as dg
 
 from lakestate.assets.failures import refused
-from lakestate.assets.names import restored_state_key, savepoint_partitions
+from lakestate.assets.names import savepoint_partitions
 from state_engine.key_groups import KeyGroupRange, range_of
 
 RANGES = 16
@@ -80,7 +80,7 @@ def _savepoints_of_backfill(context: dg.AssetExecutionContext, job: str) -> set[
     data = backfill.asset_backfill_data if backfill is not None else None
     if data is None:
         return set()
-    subset = data.target_subset.partitions_subsets_by_asset_key.get(restored_state_key(job))
+    subset = data.target_subset.partitions_subsets_by_asset_key.get(context.asset_key)
     return {_dimensions(job, key)[0] for key in subset.get_partition_keys()} if subset is not None else set()
 
 

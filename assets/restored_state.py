@@ -61,8 +61,13 @@ class RestoreConfig(dg.Config):
             raise refused("`operators` is an empty list.", action="Name operators, or leave it out for all.")
 
 
-def build_restored_state_asset(job: str) -> dg.AssetsDefinition:
-    """Returns `<job>/restored_state`: savepoints × ranges of key groups, restored by a backfill in a single run."""
+def build_restored_state_asset(job: str, *, savepoints: dg.AssetKey | None = None) -> dg.AssetsDefinition:
+    """Returns `<job>/restored_state`: savepoints × ranges of key groups, restored by a backfill in a single run.
+
+    Args:
+        job: Name of the job.
+        savepoints: Key of its savepoints in the event log; by default `<job>/savepoint`.
+    """
 
     @dg.asset(
         key=restored_state_key(job),
@@ -91,10 +96,10 @@ def build_restored_state_asset(job: str) -> dg.AssetsDefinition:
         config.check(chosen)
         with named_failures():
             restoring = Restoring(job, state_store, rest_client, job_control, context.log)
-            savepoint_id = restoring.find(context.instance, chosen.savepoint)
+            savepoint_id = restoring.find(context.instance, chosen.savepoint, key=savepoints)
             metadata = _restore(context, config, restoring, savepoint_id, chosen, state_store.uri(job))
         if config.dry_run:
-            context.log_event(dg.AssetObservation(restored_state_key(job), "A dry run.", metadata=metadata))
+            context.log_event(dg.AssetObservation(context.asset_key, "A dry run.", metadata=metadata))
         else:
             yield dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(savepoint_id))
 

@@ -61,13 +61,18 @@ class Restoring:
         self._state_store, self._rest_client, self._job_control = state_store, rest_client, job_control
         self._log = log
 
-    def find(self, instance: dg.DagsterInstance, partition: str) -> str:
+    def find(self, instance: dg.DagsterInstance, partition: str, *, key: dg.AssetKey | None = None) -> str:
         """Returns the id of the savepoint of a partition.
+
+        Args:
+            instance: Of Dagster.
+            partition: The partition key.
+            key: Key of the savepoints of the job; by default `<job>/savepoint`.
 
         Raises:
             Failure: There is none, or it belongs to another job.
         """
-        for recorded in recorded_savepoints(instance, self._job, partitions=[partition]):
+        for recorded in recorded_savepoints(instance, self._job, partitions=[partition], key=key):
             return recorded.savepoint_id
         if partition in self._ids_of(self._job):
             return partition

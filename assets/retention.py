@@ -43,12 +43,15 @@ class Gone(NamedTuple):
     savepoint_id: str
 
 
-def build_retention_asset(job: str, retention: StreamRetention | None = None) -> dg.AssetsDefinition:
+def build_retention_asset(
+    job: str, retention: StreamRetention | None = None, *, savepoints: dg.AssetKey | None = None
+) -> dg.AssetsDefinition:
     """Returns `<job>/retention`.
 
     Args:
         job: Name of the job.
         retention: What is kept. Only savepoints that a policy took are deleted, never those of users.
+        savepoints: Key of its savepoints in the event log; by default `<job>/savepoint`.
     """
     wanted = retention or StreamRetention()
 
@@ -69,7 +72,7 @@ def build_retention_asset(job: str, retention: StreamRetention | None = None) ->
         limit_runtime(context)
         with named_failures():
             done = state_store.retain(job, wanted.policy, dry_run=config.dry_run)
-            gone = gone_partitions(context.instance, state_store.open_job(job))
+            gone = gone_partitions(context.instance, state_store.open_job(job), key=savepoints)
         for one in gone if not config.dry_run else ():
             context.instance.delete_dynamic_partition(partitions_name(job), one.partition)
             context.log.info(f"Partition {one.partition} is deleted: savepoint {one.savepoint_id} no longer exists.")
@@ -79,17 +82,22 @@ def build_retention_asset(job: str, retention: StreamRetention | None = None) ->
     return retain
 
 
-def gone_partitions(instance: dg.DagsterInstance, view: JobView) -> list[Gone]:
+def gone_partitions(instance: dg.DagsterInstance, view: JobView, *, key: dg.AssetKey | None = None) -> list[Gone]:
     """Returns the partitions with a recorded savepoint that does not exist any more, no matter who removed it.
 
     For a job without epochs it returns none: its root may have been changed.
+
+    Args:
+        instance: Of Dagster.
+        view: Of the job.
+        key: Key of its savepoints; by default `<job>/savepoint`.
     """
     partitions = set(instance.get_dynamic_partitions(partitions_name(view.job)))
     if not partitions or view.newest() is None:
         return []
     stored = view.savepoint_ids()
     of_partition: dict[str, str] = {}
-    for one in recorded_savepoints(instance, view.job):
+    for one in recorded_savepoints(instance, view.job, key=key):
         if one.partition in partitions:
             of_partition.setdefault(one.partition, one.savepoint_id)  # the newest event comes first, and counts
     return sorted(Gone(name, savepoint) for name, savepoint in of_partition.items() if savepoint not in stored)

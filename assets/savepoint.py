@@ -127,7 +127,7 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
                 code_version=version,
                 uri=state_store.uri(job),
             )
-            checks = check_savepoint(state_store.root, job, stored.savepoint_id)
+            checks = check_savepoint(state_store.root, job, stored.savepoint_id, key=context.asset_key)
         context.log.info(f"Savepoint {stored.savepoint_id} at epoch {stored.epoch}, {stored.bytes:,} bytes, was read.")
         return dg.MaterializeResult(
             metadata=metadata, data_version=dg.DataVersion(stored.savepoint_id), check_results=checks
@@ -139,7 +139,7 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
 def _find(context: dg.AssetExecutionContext, job: str, state_store: StateStoreResource) -> Savepoint | None:
     """Returns the savepoint that already exists for this partition; null if it is to be taken."""
     name, view = context.partition_key, state_store.open_job(job)
-    recorded = next(recorded_savepoints(context.instance, job, partitions=[name]), None)
+    recorded = next(recorded_savepoints(context.instance, job, partitions=[name], key=context.asset_key), None)
     if recorded is None:
         return view.savepoint(name) if name in view.savepoint_ids() else state_store.find_savepoint(job, name)
     savepoint = view.savepoint(recorded.savepoint_id)
@@ -171,7 +171,7 @@ def _look_out(
     look = Look(
         now_ms=SystemClock().now_ms(),
         state_bytes=state_bytes_of(state_store, job),
-        newest=newest_savepoint(context.instance, job),
+        newest=newest_savepoint(context.instance, job, key=context.asset_key),
     )
     if (objection := policy.too_soon(look)) is not None:
         context.log.warning(f"{objection} It is taken nevertheless, since it was requested.")

@@ -42,33 +42,45 @@ def savepoint_checks(job: str) -> list[dg.AssetCheckSpec]:
     return [*damage, dg.AssetCheckSpec(READABLE, asset=key, description=_READABLE)]
 
 
-def check_savepoint(root: str, job: str, savepoint_id: str) -> list[dg.AssetCheckResult]:
+def check_savepoint(
+    root: str, job: str, savepoint_id: str, *, key: dg.AssetKey | None = None
+) -> list[dg.AssetCheckResult]:
     """Reads all of a savepoint, and checks without Spark whether the code of a registered job fits it.
+
+    Args:
+        root: Where jobs store their state.
+        job: Name of the job.
+        savepoint_id: Id of the savepoint.
+        key: Key of the savepoints of the job; by default `<job>/savepoint`.
 
     Raises:
         NothingToRestoreError: There is no such savepoint.
     """
     report = validate_savepoint(root, job, savepoint_id)
     code = fitness(root, job, savepoint_id, operators_of_code(job, root)) if report.ok else None
-    return evaluate(job, report, code)
+    return evaluate(job, report, code, key=key)
 
 
-def evaluate(job: str, report: ValidationReport, code: Fitness | None) -> list[dg.AssetCheckResult]:
+def evaluate(
+    job: str, report: ValidationReport, code: Fitness | None, *, key: dg.AssetKey | None = None
+) -> list[dg.AssetCheckResult]:
     """Returns the result of every check of `savepoint_checks`.
 
     Args:
         job: Name of the job.
         report: What is wrong with the savepoint.
         code: How the current code fits it; None if the code was not checked.
+        key: Key of the savepoints of the job; by default `<job>/savepoint`.
     """
-    return [*_damage(job, report), _readable(job, report, code)]
+    key = key or savepoint_key(job)
+    return [*_damage(key, report), _readable(key, report, code)]
 
 
-def _damage(job: str, report: ValidationReport) -> Iterator[dg.AssetCheckResult]:
+def _damage(key: dg.AssetKey, report: ValidationReport) -> Iterator[dg.AssetCheckResult]:
     for name, (aspects, wanted) in _ABOUT.items():
         findings = [finding for finding in report.findings if finding.about in aspects]
         yield dg.AssetCheckResult(
-            asset_key=savepoint_key(job),
+            asset_key=key,
             check_name=name,
             passed=not findings,
             severity=dg.AssetCheckSeverity.ERROR,
@@ -83,7 +95,7 @@ def _damage(job: str, report: ValidationReport) -> Iterator[dg.AssetCheckResult]
         )
 
 
-def _readable(job: str, report: ValidationReport, code: Fitness | None) -> dg.AssetCheckResult:
+def _readable(key: dg.AssetKey, report: ValidationReport, code: Fitness | None) -> dg.AssetCheckResult:
     """Returns the check of the current code; state that the former code did not read either is listed only."""
     reasons = code.refusals if code is not None else ()
     unread = code.unread if code is not None else ()
@@ -99,7 +111,7 @@ def _readable(job: str, report: ValidationReport, code: Fitness | None) -> dg.As
     else:
         description = "Not checked: the job is not registered here, or only Spark knows what its code declares."
     return dg.AssetCheckResult(
-        asset_key=savepoint_key(job),
+        asset_key=key,
         check_name=READABLE,
         passed=report.ok and not reasons and not lost,
         severity=dg.AssetCheckSeverity.WARN,

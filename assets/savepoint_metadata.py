@@ -102,7 +102,11 @@ def checkpoint_before(view: JobView, savepoint: Savepoint) -> CheckpointRow | No
 
 
 def recorded_savepoints(
-    instance: dg.DagsterInstance, job: str, *, partitions: Sequence[str] | None = None
+    instance: dg.DagsterInstance,
+    job: str,
+    *,
+    partitions: Sequence[str] | None = None,
+    key: dg.AssetKey | None = None,
 ) -> Iterator[Recorded]:
     """Yields the savepoints in the event log, newest event first; a savepoint with several events is yielded for each.
 
@@ -110,8 +114,9 @@ def recorded_savepoints(
         instance: Of Dagster.
         job: Name of the job.
         partitions: Only these.
+        key: Key of the savepoints of the job; by default `<job>/savepoint`.
     """
-    key = savepoint_key(job)
+    key = key or savepoint_key(job)
     selection = dg.AssetRecordsFilter(asset_key=key, asset_partitions=partitions) if partitions is not None else key
     cursor: str | None = None
     while True:
@@ -126,12 +131,12 @@ def recorded_savepoints(
         cursor = page.cursor
 
 
-def newest_savepoint(instance: dg.DagsterInstance, job: str) -> Newest | None:
+def newest_savepoint(instance: dg.DagsterInstance, job: str, *, key: dg.AssetKey | None = None) -> Newest | None:
     """Returns the savepoint that was taken last, of those that were recorded last; None before the first one.
 
     The code version is that of the newest savepoint that has one: it is not known of savepoints taken elsewhere.
     """
-    recorded = [one.newest for one in islice(recorded_savepoints(instance, job), LOOKED_AT)]
+    recorded = [one.newest for one in islice(recorded_savepoints(instance, job, key=key), LOOKED_AT)]
     newest = sorted(recorded, key=lambda one: one.taken_at_ms, reverse=True)
     version = next((one.code_version for one in newest if one.code_version is not None), None)
     return newest[0]._replace(code_version=version) if newest else None

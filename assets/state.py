@@ -38,7 +38,7 @@ def build_state_spec(
 
 
 def state_materialization(
-    job: str,
+    key: dg.AssetKey,
     row: CheckpointRow,
     state: StateRow,
     *,
@@ -49,10 +49,10 @@ def state_materialization(
     uri: str,
     now_ms: int,
 ) -> dg.AssetMaterialization:
-    """Returns the event of one state in one checkpoint; the keys are always the same.
+    """Returns the event of one state in one checkpoint; the keys of its metadata are always the same.
 
     Args:
-        job: Name of the job.
+        key: Key of the asset.
         row: The checkpoint.
         state: The state in it.
         schema: Its types; None if they could not be read.
@@ -81,7 +81,7 @@ def state_materialization(
         "sample": sample_markdown(sample),
     }
     return dg.AssetMaterialization(
-        asset_key=state_key(job, state.table),
+        asset_key=key,
         description=f"As of checkpoint {row.checkpoint_id}, epoch {row.epoch} of generation {row.generation}.",
         metadata=metadata,
         tags={"dagster/data_version": row.id},

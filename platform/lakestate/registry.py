@@ -5,6 +5,8 @@ The entry point group is `lakestate.jobs`:
     [project.entry-points."lakestate.jobs"]
     invoices = "shop.jobs.invoices:build"
 
+The project in the working directory need not be installed: the group is read from its `pyproject.toml`.
+
 A factory takes the Spark session, the folder of the job's state and the options of the command line, and returns the
 job, not started.
 """
@@ -12,6 +14,7 @@ job, not started.
 import importlib.metadata
 import importlib.util
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -34,6 +37,11 @@ class AnyOption(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return f"/<{name}>"
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the option, or its default; but not a default that says where this checkout is."""
+        is_place = isinstance(default, str) and Path(default).is_absolute()
+        return self[name] if name in self or is_place else default
 
 
 ANY_ROOT = "/<root>"
@@ -69,10 +77,10 @@ def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
     """Returns all registered jobs by name; nothing is imported.
 
     Raises:
-        JobDefinitionError: One name is registered twice.
+        JobDefinitionError: One name is registered twice, or the `pyproject.toml` of the working directory is not valid.
     """
     jobs = {name: importlib.metadata.EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for entry in [*importlib.metadata.entry_points(group=GROUP), *_jobs_of_project(Path.cwd())]:
         registered = jobs.setdefault(entry.name, entry)
         if registered.value != entry.value:
             raise JobDefinitionError(
@@ -80,6 +88,26 @@ def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
                 action=f"Rename one of them in the entry points of group {GROUP}.",
             )
     return jobs
+
+
+def _jobs_of_project(folder: Path) -> list[importlib.metadata.EntryPoint]:
+    """Returns the jobs that the project in a folder would register if it was installed."""
+    file = folder / "pyproject.toml"
+    try:
+        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise JobDefinitionError(f"{file} cannot be read: {error}.", action="Correct it.") from error
+    registered = project.get("entry-points", {}).get(GROUP, {})
+    return [importlib.metadata.EntryPoint(name, value, GROUP) for name, value in registered.items()]
+
+
+def _import_from_project() -> None:
+    """Lets modules of the working directory be imported, as `python -m` does, if it has a project with jobs."""
+    folder = str(Path.cwd())
+    if folder not in sys.path and _jobs_of_project(Path(folder)):
+        sys.path.insert(0, folder)
 
 
 def find_job(name: str) -> importlib.metadata.EntryPoint:
@@ -104,6 +132,7 @@ def load_job(name: str) -> JobFactory:
         JobDefinitionError: No job of this name is registered, or its factory cannot be imported.
     """
     entry = find_job(name)
+    _import_from_project()
     try:
         factory = entry.load()
     except (ImportError, AttributeError) as error:
@@ -173,6 +202,7 @@ def find_plan(name: str) -> bytes | None:
         JobDefinitionError: No job of this name is registered.
     """
     top, *rest = find_job(name).module.split(".")
+    _import_from_project()
     spec = importlib.util.find_spec(top)
     if spec is None:
         return None

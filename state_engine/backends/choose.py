@@ -33,6 +33,16 @@ def backend_maker(named: StateBackend, root: str, job: str, generation: int) -> 
     return make
 
 
+def check_installed(named: StateBackend) -> None:
+    """Checks that the packages of a backend are installed.
+
+    Raises:
+        MissingExtraError: One is not.
+    """
+    if isinstance(named, EmbeddedRocksDBStateBackend):
+        import state_engine.backends.rocksdb  # noqa: F401  # raises if it cannot
+
+
 def operator_folder(paths: Sequence[str], root: str, job: str, uid: str) -> Path:
     """Returns the folder for all databases of an operator on this host."""
     digest = hashlib.sha256("\0".join((root, job, uid)).encode()).hexdigest()[:16]
@@ -58,4 +68,4 @@ def _own_folder() -> Path:
     return folder
 
 
-__all__ = ["backend_maker", "operator_folder"]
+__all__ = ["backend_maker", "check_installed", "operator_folder"]

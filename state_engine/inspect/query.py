@@ -46,7 +46,8 @@ def run_sql(root: str, job: str, statement: str, *, at: At = None, live: bool = 
         NothingToRestoreError: There is no such job, epoch or savepoint, or nothing was published before it.
         UnknownOperatorError: The statement names a table that is no state; the error names those that exist.
         CondemnedError: Retention is removing some of what is read.
-        LakestateError: DuckDB is not installed, or refuses the statement.
+        MissingExtraError: DuckDB is not installed.
+        LakestateError: DuckDB refuses the statement.
     """
     engine = load_duckdb()
     with history_kept(root, job, at, purpose="sql") as history, engine.connect() as connection:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from state_engine.errors import LakestateError, NothingToRestoreError
+from state_engine.extras import from_extra
 from state_engine.inspect.read import At, History, history_at, schema_of
 from state_engine.log.paths import state_table_path
 from state_engine.log.records import StateFile, StateSchema
@@ -79,7 +80,7 @@ def run_state_sql(root: str, job: str, uid: str, state_name: str, *, at: At = No
     """Runs the folding query in DuckDB, an optional extra; local storages only.
 
     Raises:
-        LakestateError: DuckDB is not installed.
+        MissingExtraError: DuckDB is not installed.
     """
     with load_duckdb().connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -92,14 +93,10 @@ def load_duckdb() -> Any:
     """Imports DuckDB when it is needed, and not before.
 
     Raises:
-        LakestateError: It is not installed.
+        MissingExtraError: It is not installed.
     """
-    try:
+    with from_extra("sql"):
         import duckdb
-    except ImportError as error:
-        raise LakestateError(
-            "DuckDB is not installed.", action="pip install 'lakestate[demo]', or use read_state."
-        ) from error
     return duckdb
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from state_engine.api.checkpoint_config import CheckpointConfig
 from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD
 from state_engine.api.state_backend import StateBackend, state_backend_of
+from state_engine.backends.choose import check_installed
 from state_engine.errors import JobDefinitionError, RestoreError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
 from state_engine.savepoint.claim import ClaimMode
@@ -248,6 +249,7 @@ class StreamJob:
 
         Raises:
             JobDefinitionError: The job cannot run as it is built.
+            MissingExtraError: The package of its state backend is not installed.
             RestoreError: The job does not fit what it would be restored from; nothing was written.
             RestoreCancelledError: The start was cancelled; nothing is left of it.
             SinkError: A Delta sink's table has other columns than the output, or requires more of its writers than to
@@ -269,6 +271,7 @@ class StreamJob:
                 "max_parallelism, uid_mapping and reset_processing_time change what is restored, and nothing is.",
                 action="Name what to restore, for instance restore='latest'.",
             )
+        check_installed(definition.settings.state_backend)
         options = StartOptions(
             available_now=available_now,
             trigger_interval_ms=trigger_interval_ms,

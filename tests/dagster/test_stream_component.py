@@ -1,5 +1,6 @@
 """A stream from a `defs.yaml`, loaded as Dagster loads it."""
 
+import json
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from dagster import ComponentTree
 from dagster.components.testing import create_defs_folder_sandbox
 
-from lakestate.stream_component import StreamJobComponent
+from lakestate.dagster import StreamJobComponent, asset_key_for_state
+from state_engine.errors import JobDefinitionError
 
 # Dagster's own loader of YAML uses functions that Pydantic has deprecated, and that Dagster marks as beta or preview.
 pytestmark = [
@@ -34,7 +37,7 @@ def loaded(text):
 def component(**attributes):
     return yaml.safe_dump(
         {
-            "type": "lakestate.stream_component.StreamJobComponent",
+            "type": "lakestate.dagster.StreamJobComponent",
             "attributes": {"job": "orders", "root": "/state", **attributes},
         }
     )
@@ -101,6 +104,11 @@ def test_a_code_location_keeps_its_own_executor():
         ({"root": "{{ env.LAKESTATE_NOT_SET }}"}, "Set the environment variable that the template names."),
         ({"root": ""}, "'' is not a text."),
         ({"polices": {}}, "polices"),
+        ({"sources": ["raw"]}, "sources"),
+        ({"sources": {"shop": ""}}, "'' is not a text."),
+        ({"plan": "missing.json"}, "lakestate explain orders --json > missing.json"),
+        ({"plan": {"sourcs": []}}, "a field sourcs, which no plan has. What to do: Use these: sources, operators."),
+        ({"plan": {"operators": [{"uid": "a", "state": []}]}}, "a field operators[0].state, which no plan has"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
@@ -109,3 +117,101 @@ def test_what_cannot_be_taken_is_said_with_its_place(attributes, said):
     assert said in told
     assert "defs.yaml:" in told
     assert "Traceback" not in told
+
+
+PLAN = {
+    "sources": [{"name": "shop", "kind": "kafka"}],
+    "operators": [
+        {
+            "uid": "baskets",
+            "inputs": [{"upstream": "shop", "is_source": True}],
+            "states": [{"name": "total", "kind": "keyed", "shape": "value", "type": "double"}],
+            "sinks": [{"uid": "totals", "kind": "DeltaSink"}],
+        }
+    ],
+}
+
+
+def keys_of(defs):
+    return {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+
+
+def test_the_plan_may_be_in_the_yaml_file():
+    with loaded(component(job="shop", plan=PLAN)) as (_, defs):
+        graph = defs.resolve_asset_graph()
+        assert {"shop/sources/shop", "shop/baskets/total", "shop/sinks/totals"} <= keys_of(defs)
+        parents = graph.get(dg.AssetKey(["shop", "baskets", "total"])).parent_keys
+        assert parents == {dg.AssetKey(["shop", "sources", "shop"])}
+
+
+def test_the_plan_may_be_a_file_beside_the_yaml_file():
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.defs_folder_path / "stream"
+        folder.mkdir()
+        (folder / "defs.yaml").write_text(component(job="shop", plan="shop.plan.json"))
+        (folder / "shop.plan.json").write_text(json.dumps({**PLAN, "job": "shop", "parallelism": 2}))
+        with sandbox.load_component_and_build_defs(folder) as (_, defs):
+            assert "shop/baskets/total" in keys_of(defs)
+        (folder / "shop.plan.json").write_text(json.dumps({**PLAN, "job": "other"}))
+        with pytest.raises(Exception) as refused, sandbox.load_component_and_build_defs(folder):  # noqa: PT011
+            pass
+    assert "is one of job 'other'" in "\n".join(map(str, chain_of(refused.value)))
+
+
+def test_sources_and_sinks_may_be_assets_of_the_project():
+    assets = {"sources": {"shop": "raw/shop"}, "sinks": {"totals": "marts/totals"}}
+    with loaded(component(job="shop", plan=PLAN, **assets)) as (_, defs):
+        parents = defs.resolve_asset_graph().get(dg.AssetKey(["shop", "baskets", "total"])).parent_keys
+        assert parents == {dg.AssetKey(["raw", "shop"])}
+        assert not {"shop/sources/shop", "shop/sinks/totals"} & keys_of(defs)
+
+
+def test_a_translation_in_yaml_gives_keys_groups_owners_tags_and_descriptions():
+    translation = {
+        "key": "prod/{{ spec.key.to_user_string() }}",
+        "group_name": "{{ asset.role }}s",
+        "owners": ["team:{{ asset.job }}"],
+        "tags": {"uid": "{{ asset.uid }}"},
+        "kinds": ["lakestate"],
+        "description": "{{ asset.role }} {{ asset.name }} of {{ asset.job }}",
+    }
+    with loaded(component(job="shop", plan=PLAN, translation=translation)) as (stream, defs):
+        graph = defs.resolve_asset_graph()
+        key = asset_key_for_state("shop", "baskets", "total", translator=stream.translator)
+        assert key == dg.AssetKey(["prod", "shop", "baskets", "total"])
+        state = graph.get(key)
+        assert (state.group_name, list(state.owners), state.tags["uid"]) == ("states", ["team:shop"], "baskets")
+        assert (state.kinds, state.description) == ({"lakestate"}, "state total of shop")
+        assert {key.path[0] for key in graph.get_all_asset_keys()} == {"prod"}
+
+
+class OwnedStream(StreamJobComponent):
+    """As in a user's project."""
+
+    def get_asset_spec(self, asset):
+        spec = super().get_asset_spec(asset)
+        return spec.replace_attributes(owners=["team:shop"]) if asset.role == "savepoint" else spec
+
+
+def test_a_subclass_may_override_the_specs_and_still_has_the_translation():
+    stream = OwnedStream(
+        job="shop",
+        root="/state",
+        translation=lambda spec, asset: spec.replace_attributes(key=spec.key.with_prefix("eu")),
+    )
+    tree = ComponentTree.for_test()
+    graph = stream.build_defs(tree.load_context).resolve_asset_graph()
+    assert list(graph.get(dg.AssetKey(["eu", "shop", "savepoint"])).owners) == ["team:shop"]
+    assert not graph.get(dg.AssetKey(["eu", "shop", "checkpoint"])).owners
+
+
+def test_the_component_is_scaffolded_with_its_parameters():
+    with create_defs_folder_sandbox() as sandbox:
+        given = {"job": "orders", "plan": "orders.plan.json"}
+        folder = sandbox.scaffold_component(StreamJobComponent, defs_path="orders", scaffold_params=given)
+        assert yaml.safe_load((folder / "defs.yaml").read_text()) == {
+            "type": "lakestate.stream_component.StreamJobComponent",
+            "attributes": {"job": "orders", "root": "{{ env.LAKESTATE_ROOT }}", "plan": "orders.plan.json"},
+        }
+        with pytest.raises(JobDefinitionError, match=r"'\.\./orders'"):
+            sandbox.scaffold_component(StreamJobComponent, defs_path="bad", scaffold_params={"job": "../orders"})

@@ -3,10 +3,11 @@
 import importlib.metadata
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
-from lakestate.registry import GROUP, MissingOptionError, build_dry, load_job, registered_jobs
+from lakestate.registry import GROUP, AnyOption, MissingOptionError, build_dry, load_job, registered_jobs
 from state_engine.errors import JobDefinitionError
 from state_engine.spark import StreamJob
 
@@ -87,3 +88,25 @@ def test_what_cannot_be_loaded_is_named(
     announce.append(importlib.metadata.EntryPoint(name, value, GROUP))
     with pytest.raises(JobDefinitionError, match=message):
         load_job(wanted)
+
+
+def test_a_job_of_the_project_in_the_working_directory_is_found(
+    announce: list[importlib.metadata.EntryPoint], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "pyproject.toml").write_text(f'[project.entry-points."{GROUP}"]\nbills = "here_only:build"\n')
+    (tmp_path / "here_only.py").write_text("def build(spark, root, options):\n    return options['none']\n")
+    assert registered_jobs()["bills"].value == "here_only:build"
+    with pytest.raises(MissingOptionError, match="'bills' needs the option 'none'"):
+        load_job("bills")(None, "/r", {})
+    (tmp_path / "pyproject.toml").write_text("[project\n")
+    with pytest.raises(JobDefinitionError, match=r"pyproject\.toml cannot be read"):
+        registered_jobs()
+
+
+def test_a_plan_does_not_contain_the_place_of_a_default(announce: list[importlib.metadata.EntryPoint]) -> None:
+    options = AnyOption({"given": "x"})
+    assert options.get("given", "/home/me/x") == "x"
+    assert options.get("tables", "/home/me/tables") == "/<tables>"
+    assert (options.get("limit", "5"), options.get("other")) == ("5", None)

@@ -77,13 +77,13 @@ def test_the_lock_satisfies_the_project() -> None:
     wanted = [
         *pyproject["project"]["dependencies"],
         *(line for lines in pyproject["project"]["optional-dependencies"].values() for line in lines),
-        *pyproject["dependency-groups"]["dev"],
+        *(line for lines in pyproject["dependency-groups"].values() for line in lines),
         *pyproject["build-system"]["requires"],
     ]
     locked: dict[str, list[str]] = {}
     for name, release in re.findall(r"^([a-z0-9-]+)==([^ ]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE):
         locked.setdefault(name, []).append(release)
-    for requirement in map(Requirement, wanted):
+    for requirement in (one for one in map(Requirement, wanted) if one.name != "lakestate"):
         releases = locked.get(requirement.name, [])
         assert releases, f"{requirement.name} is not in requirements.lock: run `make lock`"
         assert all(requirement.specifier.contains(release) for release in releases), f"{requirement}: run `make lock`"

@@ -27,7 +27,9 @@ def prose() -> list[str]:
     listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, check=True, text=True)
     files = [name for name in listed.stdout.split() if "/" not in name or name.startswith(PLACES)]
     return [
-        name for name in files if not name.endswith(("CHANGELOG.md", "speed-history.md")) and (ROOT / name).is_file()
+        name
+        for name in files
+        if not name.endswith(("CHANGELOG.md", "benchmarks/history.md")) and (ROOT / name).is_file()
     ]
 
 

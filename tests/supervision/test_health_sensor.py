@@ -19,7 +19,7 @@ SOON = timedelta(milliseconds=10)
 class Sensor:
     """Runs ticks as the daemon does, which writes the events and keeps the cursor."""
 
-    def __init__(self, root: str, policy: RestartPolicy) -> None:
+    def __init__(self, root: str, policy: RestartPolicy | None) -> None:
         self.instance = dg.DagsterInstance.ephemeral()
         self.control = JobControlResource(root=root)
         self._sensor = build_health_sensor("flights", policy=policy)
@@ -48,7 +48,7 @@ class Sensor:
 def sensor_of(drivers):
     made = []
 
-    def make(policy: RestartPolicy) -> Sensor:
+    def make(policy: RestartPolicy | None) -> Sensor:
         made.append(Sensor(drivers.root, policy))
         return made[-1]
 
@@ -93,6 +93,22 @@ def test_a_driver_that_was_killed_is_started_again_and_that_is_reported(drivers,
         "reason": "",
     }
     assert f"runs as process {second}" in sensor.tick()
+
+
+def test_without_a_strategy_a_failure_is_reported_once_and_nothing_is_changed(drivers, sensor_of) -> None:
+    sensor = sensor_of(None)
+    drivers.start("die")
+    drivers.until(Condition.FAILED)
+    before = wanted_of(drivers.root, "flights")
+    assert "flights has failed, and no restart strategy is set" in sensor.tick()
+    assert "flights has failed, and no restart strategy is set" in sensor.tick()
+    [told] = sensor.told()
+    assert (told["health"], told["restarts"], told["reason"]) == ("failed", 0, "No restart strategy is set.")
+    assert wanted_of(drivers.root, "flights") == before
+    drivers.start("die")
+    drivers.until(Condition.FAILED)
+    sensor.tick()
+    assert len(sensor.told()) == 2, "another start that failed is reported, too"
 
 
 def test_a_restart_waits_for_its_time(drivers, sensor_of) -> None:

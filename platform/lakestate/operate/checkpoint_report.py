@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lakestate.assets.checkpoint import checkpoint_materialization
 from lakestate.assets.checkpoint_checks import AGE, age_verdict, evaluation, judged
-from lakestate.assets.names import checkpoint_key, state_key
 from lakestate.assets.state import state_materialization
+from lakestate.assets.translation import StreamKeys
 from lakestate.operate.marks import Mark, last_reported, mark_of, skipped_since
 from lakestate.policies import CheckLimits
 from lakestate.policies.limits import spread_of
@@ -43,6 +43,7 @@ class CheckpointReport:
         cursor: The mark in the sensor's cursor, used if the event log has none.
         uri: Folder of the job.
         now_ms: The current time.
+        keys: Asset keys of the stream.
     """
 
     def __init__(
@@ -55,14 +56,15 @@ class CheckpointReport:
         cursor: Mark | None,
         uri: str,
         now_ms: int,
+        keys: StreamKeys,
     ) -> None:
-        self._context, self._view, self._job = context, view, view.job
+        self._context, self._view, self._checkpoint_key = context, view, keys.checkpoint
         self._completed, self._newest, self._uri, self._now_ms = completed, newest, uri, now_ms
-        self._keys = {state.table: state_key(view.job, state.table) for state in newest.states}
+        self._keys = {state.table: keys.state(state.table) for state in newest.states}
         self._marks: Mapping[dg.AssetKey, Mark] = last_reported(
-            context.instance, [checkpoint_key(view.job), *self._keys.values()]
+            context.instance, [keys.checkpoint, *self._keys.values()]
         )
-        self._mark = self._marks.get(checkpoint_key(view.job)) or cursor
+        self._mark = self._marks.get(keys.checkpoint) or cursor
 
     @property
     def is_new(self) -> bool:
@@ -85,7 +87,7 @@ class CheckpointReport:
         yield from self._evaluations(limits, seen)
         if self.is_new:
             yield checkpoint_materialization(
-                self._job, self._newest, skipped=self.skipped, uri=self._uri, now_ms=self._now_ms
+                self._checkpoint_key, self._newest, skipped=self.skipped, uri=self._uri, now_ms=self._now_ms
             )
 
     def _is_told(self, state: StateRow) -> bool:
@@ -115,9 +117,10 @@ class CheckpointReport:
             return SeenState(state, schema)
 
     def _state_event(self, state: SeenState) -> dg.AssetMaterialization:
-        mark = self._marks.get(self._keys[state.row.table])
+        key = self._keys[state.row.table]
+        mark = self._marks.get(key)
         return state_materialization(
-            self._job,
+            key,
             self._newest,
             state.row,
             schema=state.schema,
@@ -135,14 +138,14 @@ class CheckpointReport:
             verdicts = judged(limits, self._completed, spreads, self._now_ms)
         else:
             verdicts = {AGE: age_verdict(limits, self._newest, self._now_ms)}
-        keys = {name: dg.AssetCheckKey(checkpoint_key(self._job), name) for name in verdicts}
+        keys = {name: dg.AssetCheckKey(self._checkpoint_key, name) for name in verdicts}
         records = self._context.instance.event_log_storage.get_latest_asset_check_execution_by_key([*keys.values()])
         for name, verdict in verdicts.items():
             record = records.get(keys[name])
             last = record.event.asset_check_evaluation if record is not None and record.event is not None else None
             age_ms = self._now_ms - record.create_timestamp * 1000 if record is not None else 0
             if last is None or last.passed != verdict.passed or age_ms >= limits.repeat_after / _MILLISECOND:
-                yield evaluation(self._job, name, verdict, self._newest)
+                yield evaluation(self._checkpoint_key, name, verdict, self._newest)
 
 
 __all__ = ["CheckpointReport", "SeenState"]

@@ -13,6 +13,7 @@ from datetime import timedelta
 import dagster as dg
 
 from lakestate.assets.names import dagster_name
+from lakestate.assets.translation import StreamKeys
 from lakestate.operate.checkpoint_report import CheckpointReport
 from lakestate.operate.marks import mark_of, parse_cursor
 from lakestate.policies import CheckLimits
@@ -27,6 +28,7 @@ def build_checkpoint_sensor(
     every: timedelta = timedelta(seconds=30),
     limits: CheckLimits | None = None,
     sample_rows: int = 5,
+    keys: StreamKeys | None = None,
 ) -> dg.SensorDefinition:
     """Returns the sensor that reports `<job>/checkpoint`, its states and its checks, at most once in `every`.
 
@@ -35,8 +37,9 @@ def build_checkpoint_sensor(
         every: Time between two looks.
         limits: When a check fails.
         sample_rows: How many rows of each state an event shows; 0 for state that must not be copied into Dagster.
+        keys: Asset keys of the stream, if they are translated.
     """
-    allowed = limits or CheckLimits()
+    allowed, keyed = limits or CheckLimits(), keys or StreamKeys(job)
     views: dict[str, JobView] = {}
 
     @dg.sensor(
@@ -56,7 +59,7 @@ def build_checkpoint_sensor(
         if newest is None:
             return dg.SkipReason(f"No completed checkpoint of {job} in {uri} yet.")
         cursor, now_ms = parse_cursor(context.cursor), SystemClock().now_ms()
-        report = CheckpointReport(context, view, completed, newest, cursor=cursor, uri=uri, now_ms=now_ms)
+        report = CheckpointReport(context, view, completed, newest, cursor=cursor, uri=uri, now_ms=now_ms, keys=keyed)
         events = list(report.events(allowed, sample_rows))
         message = f"Checkpoint {newest.checkpoint_id} is the newest, and it is reported."
         if report.is_new:

@@ -29,19 +29,19 @@ def named_definition(what: str, cron: str | None) -> Iterator[str]:
         ) from error
 
 
-def build_cron_schedule(job: str, key: dg.AssetKey, cron: str, timezone: str) -> dg.ScheduleDefinition:
+def build_cron_schedule(job: str, what: str, key: dg.AssetKey, cron: str, timezone: str) -> dg.ScheduleDefinition:
     """Returns a schedule that requests runs of an asset without partitions.
 
     Args:
         job: Name of the job.
-        key: Of the asset; the last part of it names the schedule.
+        what: What the asset does, which names the schedule.
+        key: Of the asset.
         cron: Times of the runs.
         timezone: Time zone of `cron`.
 
     Raises:
         JobDefinitionError: The times are invalid.
     """
-    what = key.path[-1]
     with named_definition(f"The times of {what} of job {job!r}", cron):
 
         @dg.schedule(

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import dagster as dg
 
-from lakestate.assets.names import dagster_name, partitions_name, run_tags, savepoint_key
+from lakestate.assets.names import dagster_name, partitions_name, run_tags
 from lakestate.assets.savepoint_metadata import recorded_savepoints
+from lakestate.assets.translation import StreamKeys
 from lakestate.operate.unfinished_runs import unfinished_runs
 from lakestate.policies import SavepointPolicy
 from lakestate.resources import StateStoreResource
@@ -48,18 +49,29 @@ class Known(NamedTuple):
         return savepoint.label if savepoint.label and is_free and is_ours(savepoint) else savepoint.savepoint_id
 
 
-def build_engine_savepoint_sensor(job: str, policy: SavepointPolicy) -> dg.SensorDefinition:
+def build_engine_savepoint_sensor(
+    job: str, policy: SavepointPolicy, *, keys: StreamKeys | None = None
+) -> dg.SensorDefinition:
     """Returns the sensor that adds partitions for savepoints which no run of `<job>/savepoint` took.
 
-    A run is requested once per savepoint. If it fails because the savepoint is damaged, the partition exists, and can
-    be materialised again.
+    It runs from the beginning only if the policy asks for it, since each run reads a whole savepoint; in the UI it can
+    be switched on. A run is requested once per savepoint. If it fails because the savepoint is damaged, the partition
+    exists, and can be materialised again.
+
+    Args:
+        job: Name of the job.
+        policy: How often the sensor looks, and the maximum number of savepoints in Dagster.
+        keys: Asset keys of the stream, if they are translated.
     """
+    key = (keys or StreamKeys(job)).savepoint
 
     @dg.sensor(
         name=f"{dagster_name(job)}_engine_savepoints",
         minimum_interval_seconds=max(1, round(policy.look_every.total_seconds())),
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        asset_selection=dg.AssetSelection.assets(savepoint_key(job)),
+        default_status=(
+            dg.DefaultSensorStatus.RUNNING if policy.record_taken_elsewhere else dg.DefaultSensorStatus.STOPPED
+        ),
+        asset_selection=dg.AssetSelection.assets(key),
         description=f"Adds partitions for savepoints of the stream `{job}` that were taken outside of this asset.",
     )
     def record_savepoints(
@@ -70,8 +82,8 @@ def build_engine_savepoint_sensor(job: str, policy: SavepointPolicy) -> dg.Senso
         cursor = digest_of(stored)
         if context.cursor == cursor:
             return dg.SkipReason(f"No savepoint was added or removed; there are {len(stored):,}.")
-        under_way = partitions_of_runs(context.instance, job)  # before the log: a run writes its record before it ends
-        known = known_savepoints(context.instance, job)
+        under_way = partitions_of_runs(context.instance, key)  # before the log: a run writes its record before it ends
+        known = known_savepoints(context.instance, job, key)
         unknown = [one for name in sorted(stored - known.savepoints) if (one := view.savepoint(name)) is not None]
         deleted = [known.by_savepoint[one.savepoint_id] for one in unknown if one.savepoint_id in known.by_savepoint]
         if deleted:  # a user deleted the partition key, but the savepoint still exists
@@ -97,11 +109,11 @@ def digest_of(savepoints: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(savepoints)).encode()).hexdigest()[:32]
 
 
-def known_savepoints(instance: dg.DagsterInstance, job: str) -> Known:
+def known_savepoints(instance: dg.DagsterInstance, job: str, key: dg.AssetKey) -> Known:
     """Returns what Dagster knows of a job's savepoints."""
     partitions = frozenset(instance.get_dynamic_partitions(partitions_name(job)))
     by_savepoint: dict[str, str] = {}
-    for one in recorded_savepoints(instance, job):
+    for one in recorded_savepoints(instance, job, key=key):
         by_savepoint.setdefault(one.savepoint_id, one.partition)
     return Known(partitions, by_savepoint)
 
@@ -114,9 +126,9 @@ def asked_for(instance: dg.DagsterInstance, savepoints: Sequence[str]) -> set[st
     return {run.tags[SAVEPOINT_TAG] for run in runs}
 
 
-def partitions_of_runs(instance: dg.DagsterInstance, job: str) -> set[str]:
-    """Returns the partitions that runs are going to record themselves."""
-    runs = unfinished_runs(instance, savepoint_key(job))
+def partitions_of_runs(instance: dg.DagsterInstance, key: dg.AssetKey) -> set[str]:
+    """Returns the partitions of savepoints that runs are going to record themselves."""
+    runs = unfinished_runs(instance, key)
     return {run.tags["dagster/partition"] for run in runs if "dagster/partition" in run.tags}
 
 

@@ -1,5 +1,8 @@
 """Keeps supervised streams running: restarts a driver that failed, and reports one that hangs.
 
+Without a restart strategy it only reports, and writes nothing beside the job's state: another code location, such as
+that of a branch, may watch a stream that a first one keeps running.
+
 It never starts a job that no user has started (`lakestate start`, `JobControlResource.start`), and never restarts one
 that a user has stopped. All that a tick has to remember is stored beside the job's state. So a tick that dies, or a new
 Dagster instance, neither forgets a failure nor counts it twice.
@@ -11,8 +14,9 @@ from datetime import timedelta
 import dagster as dg
 
 from lakestate.assets.metadata import Metadata
-from lakestate.assets.names import checkpoint_key, dagster_name
-from lakestate.policies.restart import ExponentialDelay, Failure, GiveUp, Jitter, RestartPolicy
+from lakestate.assets.names import dagster_name
+from lakestate.assets.translation import StreamKeys
+from lakestate.policies.restart import Failure, GiveUp, Jitter, NoRestart, RestartPolicy
 from lakestate.resources.job_control import JobControlResource
 from lakestate.supervision import Condition, Heartbeat, NoControlFolderError, Wanted
 from state_engine.clock import SystemClock
@@ -25,38 +29,42 @@ class StreamFailedError(Exception):
 
 
 def build_health_sensor(
-    job: str, *, policy: RestartPolicy | None = None, every: timedelta = EVERY
+    job: str,
+    *,
+    policy: RestartPolicy | None = None,
+    every: timedelta = EVERY,
+    keys: StreamKeys | None = None,
 ) -> dg.SensorDefinition:
-    """Returns the sensor that keeps a supervised stream running.
+    """Returns the sensor that watches a supervised stream, and keeps it running if there is a strategy for it.
 
     Args:
         job: Name of the job.
-        policy: When a driver that failed is restarted, and what happens to one that hangs.
+        policy: When a driver that failed is restarted, and what happens to one that hangs. None to report only.
         every: Time between two looks; a driver is restarted only at a look.
+        keys: Asset keys of the stream, if they are translated.
     """
-    restart_policy = policy or ExponentialDelay()
+    watch, restarts = policy or NoRestart(), policy is not None
+    checkpoint = (keys or StreamKeys(job)).checkpoint
 
     @dg.sensor(
         name=f"{dagster_name(job)}_health",
         minimum_interval_seconds=max(1, round(every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=(
-            f"Restarts the driver of the stream `{job}` when it has failed ({restart_policy.strategy}), if it was "
-            "started supervised (`lakestate start`). Restarts, failures and hangs are observations of the checkpoint "
-            "asset."
-        ),
+        description=_describe_sensor(job, policy),
     )
     def keep_running(
         context: dg.SensorEvaluationContext, job_control: JobControlResource
     ) -> dg.SensorResult | dg.SkipReason:
         try:
-            seen = job_control.status(job, hangs_after=restart_policy.hangs_after)
+            seen = job_control.status(job, hangs_after=watch.hangs_after)
         except NoControlFolderError as error:
             return dg.SkipReason(f"Not supervised: {error}")
         if seen.condition is Condition.HANGS and seen.wanted is not None:
-            return _tell_or_replace(context, job, seen, job_control, restart_policy)
+            return _tell_or_replace(context, checkpoint, job, seen, job_control, watch)
         if seen.condition is Condition.FAILED and seen.wanted is not None:
-            return _restart(context, job, seen.wanted, seen.last_words.cause, job_control, restart_policy)
+            if not restarts:
+                return _tell_failure(context, checkpoint, job, seen)
+            return _restart(context, checkpoint, job, seen.wanted, seen.last_words.cause, job_control, watch)
         return dg.SkipReason(describe(job, seen))
 
     return keep_running
@@ -79,8 +87,41 @@ def describe(job: str, seen: Heartbeat) -> str:
     return f"{job}: {seen.condition}, {place}."
 
 
+def _describe_sensor(job: str, policy: RestartPolicy | None) -> str:
+    if policy is None:
+        return f"Reports when the driver of the stream `{job}` has failed or hangs, and changes nothing."
+    return (
+        f"Restarts the driver of the stream `{job}` when it has failed ({policy.strategy}), if it was started "
+        "supervised (`lakestate start`). Restarts, failures and hangs are observations of the checkpoint asset."
+    )
+
+
+def _tell_failure(
+    context: dg.SensorEvaluationContext, checkpoint: dg.AssetKey, job: str, seen: Heartbeat
+) -> dg.SensorResult | dg.SkipReason:
+    """Reports a driver that has failed, once per start, and leaves the restart to others."""
+    wanted = seen.wanted
+    assert wanted is not None
+    cause = seen.last_words.cause
+    message = f"{job} has failed, and no restart strategy is set: {cause}"
+    mark = f"failed {_newest_start(wanted)}"
+    if context.cursor == mark:
+        return dg.SkipReason(message)
+    event = _observation(checkpoint, job, "failed", cause, wanted, reason="No restart strategy is set.")
+    return dg.SensorResult(asset_events=[event], cursor=mark, skip_reason=message)
+
+
+def _newest_start(wanted: Wanted) -> int:
+    return wanted.attempts[-1].started_at if wanted.attempts else wanted.since
+
+
 def _tell_or_replace(
-    context: dg.SensorEvaluationContext, job: str, seen: Heartbeat, control: JobControlResource, policy: RestartPolicy
+    context: dg.SensorEvaluationContext,
+    checkpoint: dg.AssetKey,
+    job: str,
+    seen: Heartbeat,
+    control: JobControlResource,
+    policy: RestartPolicy,
 ) -> dg.SensorResult | dg.SkipReason:
     """Handles a driver that hangs: ends and restarts it if the policy says so; otherwise reports it, once per start."""
     wanted = seen.wanted
@@ -88,16 +129,17 @@ def _tell_or_replace(
     cause = f"Process {seen.pid} has neither answered nor sealed an epoch for {seen.silent_ms / 1000:.0f} s."
     if policy.replace_hanging and wanted.state == "running":
         control.end_hanging(job)
-        return _restart(context, job, wanted, f"It hung and was ended. {cause}", control, policy)
-    mark = f"hangs {wanted.attempts[-1].started_at if wanted.attempts else wanted.since}"
+        return _restart(context, checkpoint, job, wanted, f"It hung and was ended. {cause}", control, policy)
+    mark = f"hangs {_newest_start(wanted)}"
     if context.cursor == mark:
         return dg.SkipReason(f"{job} hangs: {cause}")
-    event = _observation(job, "hangs", cause, wanted)
+    event = _observation(checkpoint, job, "hangs", cause, wanted)
     return dg.SensorResult(asset_events=[event], cursor=mark, skip_reason=f"{job} hangs: {cause}")
 
 
 def _restart(
     context: dg.SensorEvaluationContext,
+    checkpoint: dg.AssetKey,
     job: str,
     seen: Wanted,
     cause: str,
@@ -112,20 +154,27 @@ def _restart(
         return _overtaken(job)
     decision = policy.decide(failures_of(wanted), jitter_of(job))
     if isinstance(decision, GiveUp):
-        return _give_up(context, job, wanted, decision.reason, control)
+        return _give_up(context, checkpoint, job, wanted, decision.reason, control)
     wait_ms = decision.at - SystemClock().now_ms()
     if wait_ms > 0:
         return dg.SkipReason(f"{job} is restarted in {wait_ms / 1000:.0f} s. {_last_cause(wanted)}")
     started = control.restart(job, wanted)
     if started is None:
         return _overtaken(job)
-    event = _observation(job, "restarted", _last_cause(wanted), wanted, restarts=started.restarts, pid=started.pid)
+    event = _observation(
+        checkpoint, job, "restarted", _last_cause(wanted), wanted, restarts=started.restarts, pid=started.pid
+    )
     message = f"Restarted {job} as process {started.pid}, restart {started.restarts}. {_last_cause(wanted)}"
     return dg.SensorResult(asset_events=[event], skip_reason=message)
 
 
 def _give_up(
-    context: dg.SensorEvaluationContext, job: str, wanted: Wanted, reason: str, control: JobControlResource
+    context: dg.SensorEvaluationContext,
+    checkpoint: dg.AssetKey,
+    job: str,
+    wanted: Wanted,
+    reason: str,
+    control: JobControlResource,
 ) -> dg.SkipReason:
     """Records that there are no more restarts, and fails the tick, so that users are alerted.
 
@@ -135,7 +184,9 @@ def _give_up(
     Raises:
         StreamFailedError: Always, unless the job was started or stopped meanwhile.
     """
-    context.instance.report_runless_asset_event(_observation(job, "failed", _last_cause(wanted), wanted, reason=reason))
+    context.instance.report_runless_asset_event(
+        _observation(checkpoint, job, "failed", _last_cause(wanted), wanted, reason=reason)
+    )
     if control.give_up(job, wanted, reason) is None:
         return _overtaken(job)
     raise StreamFailedError(
@@ -163,6 +214,7 @@ def _overtaken(job: str) -> dg.SkipReason:
 
 
 def _observation(
+    checkpoint: dg.AssetKey,
     job: str,
     what: str,
     cause: str,
@@ -180,7 +232,7 @@ def _observation(
         "reason": dg.MetadataValue.text(reason),
     }
     return dg.AssetObservation(
-        asset_key=checkpoint_key(job), description=f"The driver of {job}: {what}. {cause}", metadata=metadata
+        asset_key=checkpoint, description=f"The driver of {job}: {what}. {cause}", metadata=metadata
     )
 
 

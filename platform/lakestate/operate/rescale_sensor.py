@@ -58,9 +58,15 @@ class Memory(msgspec.Struct, frozen=True):
         ]
 
 
-def build_rescale_sensor(job: str, policy: RescalePolicy) -> dg.SensorDefinition:
-    """Returns the sensor that watches the lag of a stream, and proposes or requests runs of `<job>/rescaled_state`."""
-    key = rescaled_state_key(job)
+def build_rescale_sensor(job: str, policy: RescalePolicy, *, key: dg.AssetKey | None = None) -> dg.SensorDefinition:
+    """Returns the sensor that watches the lag of a stream, and proposes or requests runs of `<job>/rescaled_state`.
+
+    Args:
+        job: Name of the job.
+        policy: When the stream gets another parallelism.
+        key: Key of the asset; by default `<job>/rescaled_state`.
+    """
+    key = key or rescaled_state_key(job)
 
     @dg.sensor(
         name=f"{dagster_name(job)}_rescale",
@@ -101,7 +107,9 @@ def build_rescale_sensor(job: str, policy: RescalePolicy) -> dg.SensorDefinition
             return dg.SensorResult(cursor=_cursor(memory), skip_reason=waits)
         proposed = _cursor(msgspec.structs.replace(memory, proposed=decision.parallelism))
         if policy.action == "act":
-            return dg.SensorResult(cursor=proposed, run_requests=[_request(job, decision.parallelism, text, sample)])
+            return dg.SensorResult(
+                cursor=proposed, run_requests=[_request(job, key, decision.parallelism, text, sample)]
+            )
         event = dg.AssetObservation(key, text, metadata={"proposed_parallelism": decision.parallelism, REASON: text})
         return dg.SensorResult(cursor=proposed, asset_events=[event], skip_reason=f"Proposal: {text}")
 
@@ -125,13 +133,13 @@ def _busy(before: Sample, sample: Sample) -> float | None:
     return min(1.0, max(0.0, (sample.epoch_seconds - before.epoch_seconds) / seconds)) if seconds > 0 else None
 
 
-def _request(job: str, parallelism: int, reason: str, sample: Sample) -> dg.RunRequest:
-    key = rescaled_state_key(job)
+def _request(job: str, key: dg.AssetKey, parallelism: int, reason: str, sample: Sample) -> dg.RunRequest:
+    op = rescaled_state_key(job).to_python_identifier()  # a translated key does not rename the op
     config: dict[str, Any] = {"parallelism": parallelism, "reason": reason}
     return dg.RunRequest(
         run_key=f"{job} {sample.parallelism} to {parallelism} at {datetime.fromtimestamp(sample.at_ms / 1000)}",
         asset_selection=[key],
-        run_config={"ops": {key.to_python_identifier(): {"config": config}}},
+        run_config={"ops": {op: {"config": config}}},
         tags=run_tags(job),
     )
 

@@ -71,6 +71,7 @@ def look_at(
     *,
     code_version: str | None = None,
     seen_version: str | None = None,
+    key: dg.AssetKey | None = None,
 ) -> Look:
     """Returns the facts that a savepoint policy decides by.
 
@@ -80,9 +81,10 @@ def look_at(
         now_ms: The current time.
         code_version: Of the code that would be started now; None if the policy does not need it.
         seen_version: The version that was seen last, used if no savepoint has one.
+        key: Key of the savepoints of the job; by default `<job>/savepoint`.
     """
     failed, completed = _failed_and_completed(view)
-    newest = newest_savepoint(instance, view.job)
+    newest = newest_savepoint(instance, view.job, key=key)
     saved_version = newest.code_version if newest is not None else None
     return Look(
         now_ms=now_ms,
@@ -126,10 +128,11 @@ def request_savepoint(
         trigger=trigger_of_policy(decision.trigger),
         code_version=code_version,
     )
+    op = savepoint_key(job).to_python_identifier()  # a translated key does not rename the op
     return dg.RunRequest(
         run_key=run_key,
         partition_key=partition,
-        run_config=dg.RunConfig(ops={savepoint_key(job).to_python_identifier(): config}),
+        run_config=dg.RunConfig(ops={op: config}),
         tags={**run_tags(job), TRIGGER_TAG: decision.trigger},
     )
 

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lakestate.assets.names import dagster_name, savepoint_key
+from lakestate.assets.names import dagster_name
+from lakestate.assets.translation import StreamKeys
 from lakestate.code_version import code_version_of
 from lakestate.operate.savepoint_requests import attempts_of, look_at, request_savepoint
 from lakestate.policies import SavepointPolicy
@@ -12,17 +13,25 @@ from lakestate.resources import StateStoreResource
 from state_engine.clock import SystemClock
 
 
-def build_savepoint_trigger_sensor(job: str, policy: SavepointPolicy) -> dg.SensorDefinition:
+def build_savepoint_trigger_sensor(
+    job: str, policy: SavepointPolicy, *, keys: StreamKeys | None = None
+) -> dg.SensorDefinition:
     """Returns the sensor that adds a partition of `<job>/savepoint`, and requests the run that takes it.
 
     Its cursor is the code version that was seen first; later the newest savepoint contains the last version.
+
+    Args:
+        job: Name of the job.
+        policy: Its triggers.
+        keys: Asset keys of the stream, if they are translated.
     """
+    key = (keys or StreamKeys(job)).savepoint
 
     @dg.sensor(
         name=f"{dagster_name(job)}_savepoint_triggers",
         minimum_interval_seconds=max(1, round(policy.look_every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        asset_selection=dg.AssetSelection.assets(savepoint_key(job)),
+        asset_selection=dg.AssetSelection.assets(key),
         description=f"Requests savepoints of the stream `{job}` when its policy wants one; each tick gives the reason.",
     )
     def trigger_savepoint(
@@ -34,7 +43,7 @@ def build_savepoint_trigger_sensor(job: str, policy: SavepointPolicy) -> dg.Sens
         version = code_version_of(job) if policy.on_new_code_version else None
         seen = context.cursor or version
         now_ms = SystemClock().now_ms()
-        look = look_at(context.instance, view, now_ms, code_version=version, seen_version=seen)
+        look = look_at(context.instance, view, now_ms, code_version=version, seen_version=seen, key=key)
         decision = policy.decide(look)
         attempts = attempts_of(context.instance, job)
         objection = attempts.objection(now_ms) if decision.trigger is not None else None

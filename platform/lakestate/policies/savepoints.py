@@ -8,6 +8,8 @@ from state_engine.checkpoint.retention.policy import POLICY
 from state_engine.errors import JobDefinitionError
 
 GIB = 1 << 30
+MOST_PARTITIONS = 6_250
+"""Of the savepoints of a stream: each has 16 partitions of restored state, and Dagster recommends at most 100,000."""
 
 Trigger = Literal[
     "on_new_code_version", "failures_in_a_row", "growth_percent", "every_n_checkpoints", "before_rescale", "cron"
@@ -115,13 +117,16 @@ class SavepointPolicy:
         failures_in_a_row: When this number of checkpoints failed since the last completed one; once per series of
             failures.
         before_rescale: A run of `<job>/rescaled_state` takes one first.
+        record_taken_elsewhere: Savepoints that the command line, REST or the job took become partitions: a run for each
+            reads and checks it.
         cron: At these times; a savepoint is requested within a minute of each.
         timezone: Of `cron`, such as `Europe/Berlin`.
         kind: Kind of the savepoints that are taken automatically.
         directory: Where these are stored: a path or address; by default below the job's root.
         look_every: Time between two looks at the triggers, and between two looks for savepoints taken elsewhere.
         spacing: Minimum time between savepoints. A policy takes none earlier; a user gets one, with a warning.
-        max_partitions: Maximum number of savepoints of the stream in Dagster; a tenth of it is reserved for users.
+        max_partitions: Maximum number of savepoints of the stream in Dagster; a tenth of it is reserved for users. At
+            most 6,250.
     """
 
     every_n_checkpoints: int | None = None
@@ -129,6 +134,7 @@ class SavepointPolicy:
     on_new_code_version: bool = False
     failures_in_a_row: int | None = None
     before_rescale: bool = False
+    record_taken_elsewhere: bool = False
     cron: str | None = None
     timezone: str = "UTC"
     kind: Literal["native", "canonical"] = "native"
@@ -142,6 +148,13 @@ class SavepointPolicy:
         if any(one is not None and one <= 0 for one in counts):
             raise JobDefinitionError(
                 "A savepoint policy has a number that is not above 0.", action="Use None for a trigger not wanted."
+            )
+        if self.max_partitions > MOST_PARTITIONS:
+            raise JobDefinitionError(
+                f"max_partitions is {self.max_partitions:,}. Each savepoint has 16 partitions of restored state, and "
+                f"more than {MOST_PARTITIONS:,} savepoints exceed the 100,000 partitions per asset that Dagster "
+                "recommends at most.",
+                action=f"Set max_partitions to {MOST_PARTITIONS:,} or less, and let retention remove savepoints.",
             )
 
     @property

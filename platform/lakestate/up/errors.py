@@ -7,10 +7,6 @@ class MissingJavaError(LakestateError):
     """There is no Java that runs."""
 
 
-class MissingPackageError(LakestateError):
-    """A package that the examples need is not installed."""
-
-
 class DiskFullError(LakestateError):
     """The disk has too little free space."""
 
@@ -40,7 +36,6 @@ __all__ = [
     "DiskFullError",
     "ForeignFolderError",
     "MissingJavaError",
-    "MissingPackageError",
     "NotUpError",
     "PortInUseError",
     "StillUpError",

@@ -4,16 +4,19 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from rocksdict import (
-    BlockBasedIndexType,
-    BlockBasedOptions,
-    Cache,
-    DBCompressionType,
-    Options,
-    WriteBufferManager,
-)
 
 from state_engine.api.state_backend import EmbeddedRocksDBStateBackend, PredefinedOptions
+from state_engine.extras import from_extra
+
+with from_extra("rocksdb"):
+    from rocksdict import (
+        BlockBasedIndexType,
+        BlockBasedOptions,
+        Cache,
+        DBCompressionType,
+        Options,
+        WriteBufferManager,
+    )
 
 _MIB = 1 << 20
 

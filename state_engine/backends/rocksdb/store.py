@@ -15,22 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rocksdict import (
-    Checkpoint,
-    IngestExternalFileOptions,
-    Rdict,
-    ReadOptions,
-    SstFileWriter,
-    WriteBatch,
-    WriteOptions,
-)
 
 from state_engine.backends.rocksdb import boot
 from state_engine.backends.rocksdb.cells import LAST_NUMBER, number_of, state_range
 from state_engine.backends.rocksdb.options import Tuning, open_options
 from state_engine.errors import LocalStateError
+from state_engine.extras import from_extra
 from state_engine.log.records import StateTtl
 from state_engine.text import UNDECODABLE
+
+with from_extra("rocksdb"):
+    from rocksdict import (
+        Checkpoint,
+        IngestExternalFileOptions,
+        Rdict,
+        ReadOptions,
+        SstFileWriter,
+        WriteBatch,
+        WriteOptions,
+    )
 
 FORMAT_VERSION = 6
 _META = b"\x00\x00"

@@ -23,7 +23,6 @@ from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.declared.local import Partial, is_partial, named
 from state_engine.runtime.declared.numeric import Deviation, Mean, Sum
 from state_engine.runtime.declared.retracting import Retracting, RetractingCount, retracting
-from state_engine.runtime.declared.sketches import DistinctCount, Quantile
 
 _NAME_LIMIT = 128  # of a state
 _WANTED = {
@@ -261,8 +260,12 @@ def _accumulator(name: str, aggregate: Aggregate, columns: StructType, retract: 
         case "stddev" if _is_number(column):
             return Deviation()
         case "approx_count_distinct" if isinstance(column, (AtomicType, DecimalType)) and column.ddl() != "binary":
+            from state_engine.runtime.declared.sketches import DistinctCount  # its library is an extra
+
             return DistinctCount()
         case "approx_quantile" if aggregate.q is not None and _is_number(column):
+            from state_engine.runtime.declared.sketches import Quantile
+
             return Quantile(aggregate.q)
     raise JobDefinitionError(
         f"{name} is the {kind} of {aggregate.column!r}, which is {column}.",

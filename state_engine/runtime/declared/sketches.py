@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
 
 from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.api.types import AtomicType
+from state_engine.extras import from_extra
 from state_engine.runtime.declared.accumulators import LONG, Folded
 from state_engine.runtime.declared.numeric import DOUBLE, as_doubles
+
+with from_extra("sketches"):
+    from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
 
 BINARY = AtomicType("binary")
 _LG_K = 12  # and HLL_8: what Spark's hll_sketch_agg makes by default

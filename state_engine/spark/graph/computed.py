@@ -13,6 +13,7 @@ from state_engine.serialization.convert import Reader, field_readers
 from state_engine.serialization.copies import copied
 from state_engine.serialization.rows import as_tuple, row_maker
 from state_engine.spark.graph.dry import DryFrame
+from state_engine.spark.wire.arrow_map import map_in_arrow
 from state_engine.spark.wire.failures import raised_before_operators, reporting_failures
 from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.schemas import ddl_of
@@ -47,7 +48,7 @@ def with_computed(
     runner = ComputedRunner(compute, columns, computed, source)
     our_names = [name for name in df.columns if name.startswith(OWN)]
     ordered = df.select(*map(quote_always, [*columns.names, *our_names]))
-    return ordered.mapInArrow(runner, ", ".join([ddl_of(made), *ours]))
+    return map_in_arrow(ordered, runner, ", ".join([ddl_of(made), *ours]))
 
 
 class ComputedRunner:

@@ -16,6 +16,7 @@ from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.serialization.convert import field_readers
 from state_engine.serialization.rows import as_tuple, row_maker
 from state_engine.spark.graph.between import selected
+from state_engine.spark.wire.arrow_map import map_in_arrow
 from state_engine.spark.wire.failures import raised_before_operators, reporting_failures
 from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.rows import PARTITION
@@ -98,7 +99,7 @@ def with_event_time(
         return timed
     added = [quote_always(name) for name in timed.columns[len(authored) :]]
     ddl = ", ".join([ddl_of(columns), *(f"{name} string" for name in added), f"{EVENT_TIME} bigint"])
-    return timed.mapInArrow(AssignerRunner(strategy.assigner, columns, source), ddl)
+    return map_in_arrow(timed, AssignerRunner(strategy.assigner, columns, source), ddl)
 
 
 class AssignerRunner:

@@ -10,8 +10,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import pandas_udf
-from pyspark.util import PythonEvalType
 
 from state_engine.api.types import StructType
 from state_engine.epoch.ports import OperatorPlan
@@ -22,27 +20,9 @@ from state_engine.spark.graph.sources import Sources
 from state_engine.spark.plan.fan_out import FanOut
 from state_engine.spark.plan.local_aggregation import InPlace, LocalPhase, local_aggregation
 from state_engine.spark.plan.merging import from_batch, from_upstream, order_of, restriction, timing_names
+from state_engine.spark.wire.arrow_map import ArrowMap
 from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.rows import CONTROL, GROUP, GROUP_OF_MARK, IS_MARK, control_row
-
-
-class ArrowMap:
-    """`mapInArrow` of one function, kept in the JVM.
-
-    Args:
-        session: Any session of the context.
-        function: The function that runs in the workers; it must not change.
-        ddl: Columns of its output.
-        columns: Columns of its input.
-    """
-
-    def __init__(self, session: SparkSession, function: Callable[..., Any], ddl: str, columns: Sequence[str]) -> None:
-        udf = pandas_udf(function, returnType=ddl, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
-        self._column = udf(*(F.col(quote_always(c)) for c in columns))._jc
-
-    def apply(self, stream: DataFrame) -> DataFrame:
-        """Returns the output of the function over a stream."""
-        return DataFrame(stream._jdf.mapInArrow(self._column, False, None), stream.sparkSession)
 
 
 class Prepared:
@@ -223,4 +203,4 @@ def everywhere(node: OperatorNode, own: OperatorPlan, group: str) -> str:
     return f"explode(if({IS_MARK} or not ({broadcast}), array({group}), array({', '.join(firsts)})))"
 
 
-__all__ = ["ArrowMap", "Prepared", "everywhere", "group_expression"]
+__all__ = ["Prepared", "everywhere", "group_expression"]

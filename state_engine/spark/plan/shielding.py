@@ -24,6 +24,7 @@ from state_engine.spark.graph.computed import computing, extended
 from state_engine.spark.graph.nodes import ComputeStep, MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep
 from state_engine.spark.graph.plans import items, kind_of, rows_of_partitions
 from state_engine.spark.graph.timing import assigning
+from state_engine.spark.wire.arrow_map import map_in_arrow
 from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.rows import CONTROL, IS_MARK, OUR_DDL, PARTITION, PLACE
 from state_engine.spark.wire.schemas import ddl_of
@@ -98,7 +99,7 @@ class StepsBetween:
     ) -> DataFrame:
         kept = ", ".join(OUR_DDL[name] for name in self._ours)
         runner = MapRunner(function, input_, output, self._ours, self._uid, alone=self._marks is not None)
-        return stream.mapInArrow(runner, f"{ddl_of(output)}, {kept}")
+        return map_in_arrow(stream, runner, f"{ddl_of(output)}, {kept}")
 
     def _split(self, stream: DataFrame) -> DataFrame:
         """Puts marks aside, and returns the records, each in the partition of the subtask that gave it."""

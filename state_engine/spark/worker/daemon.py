@@ -11,6 +11,7 @@ daemon runs.
 A worker that ends in order closes the functions that it holds. Spark's own worker ends by `os._exit`, without that.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -19,13 +20,15 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import pandas as _pandas  # noqa: F401  # pyarrow loads it with the first array
 from pyspark import daemon
 
 import state_engine.spark.worker.task as _task  # noqa: F401
 from state_engine.spark.worker.allocator import keep_memory
 from state_engine.spark.worker.cache import WORKER
 from state_engine.spark.worker.pool import WorkerPool, serve_tasks
+
+with contextlib.suppress(ImportError):  # where it is installed, pyarrow loads it with the first array
+    import pandas as _pandas  # noqa: F401
 
 _run_worker = daemon.worker
 _HANGUP = {signal.SIGHUP}

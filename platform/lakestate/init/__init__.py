@@ -1,0 +1,1 @@
+"""`lakestate init`: a new project with one stream, its test and its definitions for Dagster."""
