@@ -1,16 +1,18 @@
 """Follows a page as its reader would: writes its files, types its commands, and compares what is printed.
 
-A fenced block is a step:
+A fenced block is a step, and the line above it may give it a heading:
 
 | block | step |
 |---|---|
-| with `title="clicks.py"` | write the file; with `title="clicks.py, continued"` add to it, after a blank line or two |
-| `diff`, with a title | change the file: lines with `-` go, lines with `+` come, all other lines must be there |
+| below **`clicks.py`** | write the file |
+| below **`clicks.py`**, continued | add to the file, after a blank line or two |
+| `diff`, below **`clicks.py`**, changed | lines with `-` go, lines with `+` come, all other lines must be there |
 | `bash` | type the lines into a shell, which keeps its folder and variables until the walk ends |
-| `bash`, with `title="another terminal"` | the same in a second shell, which runs until the walk ends |
+| `bash`, below **In another terminal** | the same in a second shell, which runs until the walk ends |
 | `text` | what the last commands printed, except for numbers, ids and folders; `…` is any number of lines |
-| `text`, with a title | nothing to do |
-| any other, and fences without a language | nothing to do |
+| any other | nothing to do |
+
+A numbered list is what the reader clicks in a browser: a function does it instead.
 """
 
 import os
@@ -19,41 +21,62 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 DOCS = Path(__file__).parents[2] / "docs"
-_BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-_TERMINAL = "another terminal"
-_CONTINUED = ", continued"
+_BLOCK = re.compile(
+    r"^(?:\*\*(?:`(?P<file>[^`\n]+)`\*\*(?P<how>, continued|, changed)?|(?P<terminal>In another terminal)\*\*)\n\n)?"
+    r"```(?P<language>\w+)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_LIST = re.compile(r"^1\. ", re.MULTILINE)
+CLICKS = "clicks"
+_OTHER_LOG = ".other-terminal"
 
 
 class Step(NamedTuple):
-    """One block of a page."""
+    """One block of a page.
+
+    Attributes:
+        page: The page, below `docs/`.
+        line: Of the page, where the block or its heading begins.
+        language: Of the block.
+        file: The file of which the block is, or empty.
+        continues: Whether the block is added to the file.
+        elsewhere: Whether the commands are for another terminal.
+        text: What is between the fences.
+    """
 
     page: str
     line: int
     language: str
-    title: str
+    file: str
+    continues: bool
+    elsewhere: bool
     text: str
 
 
 def steps_of(page: str) -> Iterator[Step]:
-    """Yields the blocks of a page below `docs/`, in order."""
+    """Yields the blocks and the numbered lists of a page below `docs/`, in order."""
     text = (DOCS / page).read_text()
-    for match in _BLOCK.finditer(text):
+    found = sorted([*_BLOCK.finditer(text), *_LIST.finditer(text)], key=lambda match: match.start())
+    for match in found:
         line = text.count("\n", 0, match.start()) + 1
-        yield Step(page, line, match[1], match[2] or "", match[3])
+        if match.re is _LIST:
+            yield Step(page, line, CLICKS, "", False, False, "")
+            continue
+        continues, elsewhere = match["how"] == ", continued", match["terminal"] is not None
+        yield Step(page, line, match["language"], match["file"] or "", continues, elsewhere, match["text"])
 
 
 def files_of(page: str) -> dict[str, str]:
     """Returns the files that a page shows whole, by path."""
     files: dict[str, str] = {}
     for step in steps_of(page):
-        if step.title and step.language not in ("bash", "diff", "text"):
-            name = step.title.removesuffix(_CONTINUED)
-            files[name] = joined(files[name], step.text) if step.title != name else step.text
+        if step.file and step.language != "diff":
+            files[step.file] = joined(files[step.file], step.text) if step.continues else step.text
     return files
 
 
@@ -67,6 +90,7 @@ class Walk:
         folder: Where the reader begins: an empty folder.
         environment: Variables of the reader's shells.
         skip: Commands that were done already: lines that begin with one of these are not typed.
+        clicks: What to do at each numbered list, in order.
         instead: Texts in commands that are replaced by others, such as the name of a package by the path of its wheel.
     """
 
@@ -76,12 +100,13 @@ class Walk:
         environment: Mapping[str, str],
         *,
         skip: tuple[str, ...] = (),
+        clicks: Iterable[Callable[["Walk"], None]] = (),
         instead: Mapping[str, str] | None = None,
     ) -> None:
         self._start = folder
         self._cwd = folder
         self._environment = dict(environment)
-        self._skip, self._instead = skip, instead or {}
+        self._skip, self._instead, self._clicks = skip, instead or {}, iter(clicks)
         self._printed = ""
         self._background: list[subprocess.Popen[bytes]] = []
         self.minutes: dict[str, float] = {}
@@ -113,6 +138,11 @@ class Walk:
         """The variables of the reader's shell."""
         return dict(self._environment)
 
+    @property
+    def other_terminal(self) -> str:
+        """What was printed in the other terminal."""
+        return (self._start / _OTHER_LOG).read_text()
+
     def follow(self, page: str) -> None:
         """Does every step of a page.
 
@@ -126,23 +156,21 @@ class Walk:
 
     def _do(self, step: Step) -> None:
         place = f"docs/{step.page}:{step.line}"
-        if step.language == "text" and step.title:
-            return  # a picture, such as a tree of folders
-        if step.language == "text":
-            missing = first_missing(step.text, self._printed, self._start)
-            assert missing is None, f"{place}: not printed: {missing}\n--- printed:\n{self._printed[-6000:]}"
-        elif step.language == "bash" and step.title == _TERMINAL:
+        path = self._cwd / step.file
+        if step.language == CLICKS:
+            next(self._clicks)(self)
+        elif step.language == "diff":
+            path.write_text(changed(path.read_text(), step.text, place))
+        elif step.file:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(joined(path.read_text(), step.text) if step.continues else step.text)
+        elif step.language == "bash" and step.elsewhere:
             self._begin(step.text)
         elif step.language == "bash":
             self._type(step.text, place)
-        elif step.language == "diff":
-            path = self._cwd / step.title
-            path.write_text(changed(path.read_text(), step.text, place))
-        elif step.title:
-            path = self._cwd / step.title.removesuffix(_CONTINUED)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            continues = step.title.endswith(_CONTINUED)
-            path.write_text(joined(path.read_text(), step.text) if continues else step.text)
+        elif step.language == "text":
+            missing = first_missing(step.text, self._printed, self._start)
+            assert missing is None, f"{place}: not printed: {missing}\n--- printed:\n{self._printed[-6000:]}"
 
     def _typed(self, text: str) -> str:
         lines = [line for line in text.splitlines() if not line.startswith(self._skip or ("\0",))]
@@ -172,7 +200,7 @@ class Walk:
         self._environment = {name: value for name, _, value in pairs if not name.startswith("BASH_FUNC")}
 
     def _begin(self, text: str) -> None:
-        with (self._start / ".another-terminal").open("ab") as log:
+        with (self._start / _OTHER_LOG).open("ab") as log:
             process = subprocess.Popen(
                 ["bash", "-c", self._typed(text)],
                 cwd=self._cwd,

@@ -1,5 +1,6 @@
 """The tutorial: its job is the example, and its pages hold word for word. With Spark: `test_from_a_wheel.py`."""
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -63,7 +64,7 @@ def test_the_component_is_asked_for_what_it_has() -> None:
 
 
 def test_the_pages_lead_from_one_to_the_next() -> None:
-    for page, following in zip(PAGES[:-1], PAGES[1:], strict=True):
+    for page, following in itertools.pairwise(PAGES):
         assert f"]({following}.md)" in (DOCS / GUIDE / f"{page}.md").read_text().splitlines()[-1]
 
 
