@@ -28,11 +28,11 @@ WINDOW = timedelta(minutes=5)
 FIELDS = ("at", "id", "card", "merchant", "country", "amount")
 
 _TIME, _MONEY, _TEXT, _LONG = pa.timestamp("us", tz="UTC"), pa.decimal128(18, 2), pa.string(), pa.int64()
-_PAYMENT = [
+_PAYMENT: list[tuple[str, Any]] = [
     ("at", _TIME), ("id", _LONG), ("card", _TEXT), ("merchant", _TEXT), ("country", _TEXT),
     ("amount", pa.decimal128(10, 2)),
 ]  # fmt: skip
-_SESSION = [("first", _TIME), ("last", _TIME), ("payments", _LONG), ("amount", _MONEY)]
+_SESSION: list[tuple[str, Any]] = [("first", _TIME), ("last", _TIME), ("payments", _LONG), ("amount", _MONEY)]
 _RECENT = pa.list_(pa.struct([("at", _TIME), ("merchant", _TEXT), ("amount", _MONEY)]))
 _TABLES: dict[Any, list[tuple[str, Any]]] = {
     "alerts": [*_PAYMENT, ("rule", _TEXT), ("detail", _TEXT)],

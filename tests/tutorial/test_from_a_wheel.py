@@ -70,8 +70,6 @@ def browser(walk: Walk) -> Any:
 def take_a_savepoint(job: str, name: str) -> Callable[[Walk], None]:
     def clicks(walk: Walk) -> None:
         client = browser(walk)
-        for sensor in ("checkpoints", "health"):
-            client.start_sensor(f"{job}_{sensor}")
         client.add_partition(f"{job}_savepoints", name)
         client.wait_for_run(client.launch_run(f"{job}/savepoint", partition=name))
 
