@@ -13,11 +13,13 @@ if TYPE_CHECKING:
         MemorySink,
         Sink,
     )
+    from state_engine.spark.graph.stream import DataStream
     from state_engine.spark.job import StreamJob
     from state_engine.spark.session.local import CLUSTER_DEFAULTS, local_session
 
 _HOMES = {
     "CLUSTER_DEFAULTS": "session.local",
+    "DataStream": "graph.stream",
     "DeltaSink": "graph.sinks",
     "DiscardingSink": "graph.sinks",
     "EpochId": "graph.sinks",
@@ -43,6 +45,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "CLUSTER_DEFAULTS",
+    "DataStream",
     "DeltaSink",
     "DiscardingSink",
     "EpochId",

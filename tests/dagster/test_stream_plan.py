@@ -48,7 +48,7 @@ def test_the_flights_are_known_before_they_ever_run():
     assert len(plan.feeders_of("carrier").tables) == 5
 
 
-@pytest.mark.parametrize("job", ["flights", "orders"])
+@pytest.mark.parametrize("job", ["flights", "fraud", "orders"])
 def test_the_plan_of_an_example_is_that_of_its_code(job):
     import msgspec
 

@@ -20,7 +20,7 @@ def announce(monkeypatch: pytest.MonkeyPatch) -> list[importlib.metadata.EntryPo
     return entries
 
 
-@pytest.mark.parametrize("name", ["flights", "orders"])
+@pytest.mark.parametrize("name", ["flights", "fraud", "orders"])
 def test_an_example_is_built_in_and_not_imported_for_a_list(
     announce: list[importlib.metadata.EntryPoint], name: str
 ) -> None:
@@ -78,7 +78,7 @@ def test_what_a_job_prints_while_it_is_built_is_not_in_the_answer(
         ("invoices", "shop:build", "invoices", "cannot be imported"),
         ("invoices", "json:nothing", "invoices", "cannot be imported"),
         ("invoices", "json:__name__", "invoices", "is not a function"),
-        ("invoices", "shop:build", "invoice", "Registered jobs: flights, invoices, orders"),
+        ("invoices", "shop:build", "invoice", "Registered jobs: flights, fraud, invoices, orders"),
         ("flights", "shop:build", "invoices", "'flights' is registered twice"),
     ],
 )

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ def test_python_in_pages_compiles_and_imports_what_is_there(page: Path) -> None:
     for language, block in FENCE.findall(page.read_text(encoding="utf-8")):
         if language != "python":
             continue
-        for node in ast.walk(ast.parse(block)):
+        for node in ast.walk(ast.parse(textwrap.dedent(block))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("state_engine", "lakestate"):
                 module = importlib.import_module(node.module or "")
                 missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]

@@ -28,6 +28,8 @@ WANTED = {
     "lakestate/assets/__init__.py",
     "lakestate/resources/__init__.py",
     "lakestate/examples/flights/job.py",
+    "lakestate/examples/fraud/job.py",
+    "lakestate/examples/fraud/job.plan.json",
     "lakestate/examples/orders/job.py",
     "lakestate/dagster.py",
     "lakestate/init/template/my_streams/clicks.py.tmpl",

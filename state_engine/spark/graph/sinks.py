@@ -60,12 +60,21 @@ class DeltaSink(Sink):
 
 @dataclass(frozen=True)
 class ForeachEpochSink(Sink):
-    """A function that gets each epoch's rows, at least once, in the driver.
+    """A function that gets each epoch's rows, at least once, in the driver (docs/guides/foreach-epoch-sink.md).
+
+    It is called once the epoch is sealed, and the next epoch waits until it returns. An epoch without rows makes no
+    call. What it raises stops the job with a `SinkError`; the next start calls it again with the same epoch. A restore
+    cannot retract what it has done, and is refused with a `SinkRewindError` unless output is kept.
+
+        def store(epoch: EpochId, rows: pa.Table) -> None:
+            upsert("counts", rows.to_pylist())
+
+        counts.sink_to(ForeachEpochSink(store), uid="store")
 
     Args:
-        function: Called with the epoch's id and an Arrow table. The same id may come again after a crash, with the
-            same rows: use it to be idempotent. With `CheckpointingMode.AT_LEAST_ONCE` it is called before the epoch is
-            sealed, and `EpochId.previous_epoch` is what stays the same.
+        function: Called with the epoch's id and its rows, in the columns of the stream. The same id may come again
+            after a crash, with the same rows: use it to be idempotent. With `CheckpointingMode.AT_LEAST_ONCE` it is
+            called before the epoch is sealed, and `EpochId.previous_epoch` is what stays the same.
     """
 
     function: Callable[[EpochId, pa.Table], None]
