@@ -1,0 +1,209 @@
+"""Reads a page as its reader would: types each block, from top to bottom, in an empty folder."""
+
+import ast
+import contextlib
+import io
+import json
+import linecache
+import os
+import re
+import subprocess
+import sys
+import tokenize
+import tomllib
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from blocks import ROOT, Block
+from shell import Line, lakestate, lines_of
+
+_MAKES_FILES = {"cat", "cp", "echo", "ls", "mkdir", "touch"}
+_NEEDS_A_PROCESS = {"cancel", "checkpoint", "demo", "down", "operation", "rescale", "run", "start", "stop", "up"}
+_VARIES = {"B", "KiB", "MiB", "RUNNING", "d", "h", "min", "ms", "s"}  # units, and what a process answers
+
+
+class WrongExampleError(Exception):
+    """An example does not do what its page says."""
+
+
+class Reader:
+    """Somebody who types the blocks of one page.
+
+    Args:
+        page: The page, below the root.
+        folder: The working directory.
+        given: Names that the page takes as given; those that its blocks define are added.
+    """
+
+    def __init__(self, page: str, folder: Path, given: dict[str, Any]) -> None:
+        self.page = page
+        self.folder = folder
+        self.given = given
+        self.main = types.ModuleType("__main__")
+        self.names = vars(self.main)
+        self.names.update(given)
+        self._printed = ""
+
+    def read(self, blocks: Sequence[Block]) -> None:
+        """Types every block.
+
+        Raises:
+            WrongExampleError: Something else happens than what the page says. Other errors are those of the example.
+        """
+        below: Block | None = None
+        for block in blocks:
+            if self._printed and below is not None and block.language == "text" and block.heading == below.heading:
+                _compare(block, self._printed)
+            self._printed = ""
+            if block.title:
+                (self.folder / block.title).write_text(block.text)
+            typed = TYPED.get(block.language)
+            if typed is not None:
+                typed(self, block)
+            below = block
+        self.given.update(self.names)
+
+    def _type_python(self, block: Block) -> None:
+        tree = ast.parse(block.text, self._file())
+        ast.increment_lineno(tree, block.line - 1)
+        before = dict(self.names)
+        printed = io.StringIO()
+        with self._as_main(), contextlib.redirect_stdout(printed):
+            shown = _shown_values(block)
+            for statement in tree.body:
+                self._execute(statement, block, shown)
+            for name, test in [*self.names.items()]:
+                if name.startswith("test_") and callable(test) and before.get(name) is not test:
+                    test()
+        self._printed = printed.getvalue()
+
+    def _execute(self, statement: ast.stmt, block: Block, shown: Mapping[int, Any]) -> None:
+        """Executes a statement; a value in a comment behind an expression is what the expression must have."""
+        file = self._file()
+        if isinstance(statement, ast.Expr) and statement.end_lineno in shown:
+            value = eval(compile(ast.Expression(statement.value), file, "eval"), self.names)
+            if value != shown[statement.end_lineno]:
+                said = f"{self.page}:{statement.lineno}: the value is {value!r}, not {shown[statement.end_lineno]!r}"
+                raise WrongExampleError(said)
+        else:
+            exec(compile(ast.Module([statement], []), file, "exec"), self.names)
+
+    def _file(self) -> str:
+        """Returns a name under which tracebacks find the page's lines."""
+        file = str(ROOT / self.page)
+        linecache.checkcache(file)
+        return file
+
+    @contextlib.contextmanager
+    def _as_main(self) -> Any:
+        """Lets classes of the page be those of the program, which Spark's workers get by value."""
+        real, path = sys.modules["__main__"], [*sys.path]
+        sys.modules["__main__"] = self.main
+        sys.path.insert(0, str(self.folder))
+        try:
+            yield
+        finally:
+            sys.modules["__main__"], sys.path[:] = real, path
+
+    def _type_commands(self, block: Block) -> None:
+        """Runs the commands that make files, and those of `lakestate` that read or write a state root that exists."""
+        for line in lines_of(block):
+            programs = {Path(words[0]).name for words in line.commands}
+            if programs and programs <= _MAKES_FILES:
+                subprocess.run(["/bin/sh", "-euc", line.text], cwd=self.folder, check=True, timeout=30)
+            for words in line.commands:
+                if Path(words[0]).name == "lakestate" and _can_run(words, self.folder):
+                    self._run(line, words)
+
+    def _run(self, line: Line, words: list[str]) -> None:
+        from click.testing import CliRunner
+
+        done = CliRunner().invoke(lakestate(), words[1:])
+        if done.exit_code != 0:
+            error = done.exception if not isinstance(done.exception, SystemExit) else None
+            raise WrongExampleError(f"{self.page}:{line.number}: {' '.join(words)}: {done.output}") from error
+        self.names.setdefault("commands", {})[" ".join(words)] = done.output
+        if missing := words_of(line.output) - words_of(done.output):
+            raise WrongExampleError(
+                f"{self.page}:{line.number}: {' '.join(words)} does not print {sorted(missing)}, but:\n{done.output}"
+            )
+
+    def _type_sql(self, block: Block) -> None:
+        """Runs a statement by the page's `run_sql`: only that knows its tables, and what `…` stands for."""
+        run = self.names.get("run_sql_of_page")
+        if run is None:
+            raise WrongExampleError(f"{block.place}: tests/pages/given/{self.page} has no `run_sql_of_page`")
+        run(block.text)
+
+    def _type_yaml(self, block: Block) -> None:
+        for document in yaml.safe_load_all(block.text):
+            if isinstance(document, dict) and "type" in document and "attributes" in document:
+                load_component(block.text)
+
+
+def _compare(block: Block, printed: str) -> None:
+    """Compares what a block printed with what the page shows below it; `…` stands for anything."""
+    parts = [re.escape(part) for part in _without_trailing_spaces(block.text).split("…")]
+    if not re.fullmatch(".*".join(parts), _without_trailing_spaces(printed), re.DOTALL):
+        raise WrongExampleError(f"{block.place}: the block above it prints\n{printed}")
+
+
+def _without_trailing_spaces(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def _shown_values(block: Block) -> dict[int, Any]:
+    """Returns the values in comments that are nothing but a value, by their line of the page."""
+    shown = {}
+    for token in tokenize.generate_tokens(io.StringIO(block.text).readline):
+        if token.type == tokenize.COMMENT:
+            with contextlib.suppress(SyntaxError, ValueError):
+                shown[token.start[0] + block.line - 1] = ast.literal_eval(token.string.lstrip("# "))
+    return shown
+
+
+def _can_run(words: list[str], folder: Path) -> bool:
+    """Returns whether a command needs nothing but a state root, and the folder has this one."""
+    root = words[words.index("--root") + 1] if "--root" in words else os.environ.get("LAKESTATE_ROOT", "")
+    return words[1] not in _NEEDS_A_PROCESS and bool(root) and (folder / root).is_dir()
+
+
+def words_of(output: str) -> set[str]:
+    """Returns the words that a command prints in every run: no numbers, times, ids, folders, nor text in quotes."""
+    plain = re.sub(r"sp-\w+-\w+|\S*://\S+|(?<!\S)/\S+|\b[0-9a-f]{32}\b|\b\d[\w,.:+-]*|\"[^\"]*\"", " ", output)
+    return {word for word in re.findall(r"[A-Za-z][\w'/-]*", plain)} - _VARIES
+
+
+def load_component(text: str) -> Any:
+    """Loads a `defs.yaml` as Dagster does, and returns its definitions."""
+    import dagster as dg
+    from dagster.components.testing import create_defs_folder_sandbox
+
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.defs_folder_path / "stream"
+        folder.mkdir()
+        (folder / "defs.yaml").write_text(text)
+        with sandbox.load_component_and_build_defs(folder) as (_, defs):
+            dg.Definitions.validate_loadable(defs)
+            return defs
+
+
+TYPED: Mapping[str, Callable[[Reader, Block], object]] = {
+    "python": Reader._type_python,
+    "sh": Reader._type_commands,
+    "console": Reader._type_commands,
+    "sql": Reader._type_sql,
+    "yaml": Reader._type_yaml,
+    "json": lambda reader, block: json.loads(block.text),
+    "toml": lambda reader, block: tomllib.loads(block.text),
+}
+"""How a block of each language is typed."""
+
+SHOWN = {
+    "text": "what a program prints, a layout of folders or bytes: compared where it follows the block that prints it",
+    "mermaid": "a drawing",
+}
+"""Languages of blocks in which there is nothing to run."""
