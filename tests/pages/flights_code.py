@@ -1,4 +1,4 @@
-"""The code of the job whose state `samples.flights` writes: `lakestate` checks whether it can resume from that state."""
+"""The code of the job whose state `samples.flights` writes: `lakestate` checks whether it can resume from it."""
 
 from lakestate import registry
 from state_engine.api import KeyedProcessFunction, ListStateDescriptor, MapStateDescriptor, Types, ValueStateDescriptor

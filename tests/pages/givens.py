@@ -1,7 +1,7 @@
 """What pages take as given: `given/docs/rescale.py` defines it for `docs/rescale.md`.
 
-Such a file has a generator `given`. Its parameters are fixtures of pytest. It yields the names that the page's blocks may
-use, and what comes after the `yield` runs when the page was read: it checks what the page says about its examples.
+Such a file has a generator `given`. Its parameters are fixtures of pytest. It yields the names that the page's blocks
+may use. What comes after the `yield` runs when the page was read: it checks what the page says about its examples.
 """
 
 import inspect

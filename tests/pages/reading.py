@@ -172,9 +172,9 @@ def _can_run(words: list[str], folder: Path) -> bool:
 
 
 def words_of(output: str) -> set[str]:
-    """Returns the words that a command prints in every run: no numbers, times, ids, folders, nor text in quotes."""
+    """Returns the words that a command prints in every run: no numbers, times, ids, nor plurals."""
     plain = re.sub(r"sp-\w+-\w+|\S*://\S+|(?<!\S)/\S+|\b[0-9a-f]{32}\b|\b\d[\w,.:+-]*|\"[^\"]*\"", " ", output)
-    return {word for word in re.findall(r"[A-Za-z][\w'/-]*", plain)} - _VARIES
+    return {word.removesuffix("s") for word in set(re.findall(r"\b[A-Za-z'/_-]+\b", plain)) - _VARIES}
 
 
 def load_component(text: str) -> Any:

@@ -60,8 +60,8 @@ def lines_of(block: Block) -> Iterator[Line]:
         while text.endswith("\\"):
             text, at = f"{text}\n{lines[at].removeprefix('> ')}", at + 1
         typed = text
-        if document := re.search(r"<<-?\s*['\"]?(\w+)", text):
-            end = lines.index(document[1], at) + 1
+        if document := re.search(r"<<-?\s*(['\"]?)(\w+)\1", text):
+            end = lines.index(document[2], at) + 1
             typed, at, text = "\n".join([text, *lines[at:end]]), end, text.replace(document[0], "")
         output = []
         while block.language == "console" and at < len(lines) and not lines[at].startswith(PROMPT):
@@ -91,6 +91,20 @@ def _simple_commands(text: str, line: int) -> Iterator[list[str]]:
         if command:
             yield command
         command = []
+
+
+def check_block(block: Block, page: str) -> None:
+    """Checks that the commands of a block can be run as they are shown.
+
+    Raises:
+        WrongCommandError: A line is no command of a shell, or its program, verb or options do not exist.
+    """
+    for line in lines_of(block):
+        for words in line.commands:
+            try:
+                check(words, page)
+            except WrongCommandError as error:
+                raise WrongCommandError(f"{page}:{line.number}: {error}") from error
 
 
 def check(words: list[str], page: str) -> None:

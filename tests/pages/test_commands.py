@@ -5,7 +5,7 @@ import re
 import click
 import pytest
 from blocks import blocks_of, pages, prose_of, spans_of
-from shell import check, lakestate, lines_of
+from shell import check_block, lakestate
 
 PAGES = pages()
 WITH_COMMANDS = [page for page in PAGES if any(block.language in ("sh", "console") for block in blocks_of(page))]
@@ -18,9 +18,7 @@ def test_commands_in_blocks_exist(page: str, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("LAKESTATE_ROOT", "state")
     for block in blocks_of(page):
         if block.language in ("sh", "console"):
-            for line in lines_of(block):
-                for words in line.commands:
-                    check(words, page)
+            check_block(block, page)
 
 
 @pytest.mark.parametrize("page", WITH_SPANS)

@@ -1,5 +1,7 @@
 """Every block of code on every page is run, or is of a language in which there is nothing to run."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +38,27 @@ def test_the_examples_of_a_page_do_what_it_says(
     page: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if needs_spark(page):
-        share_the_session(request, monkeypatch)
-    with given_to(page, request) as names:
+    with ExitStack() as stack:
+        if needs_spark(page):
+            stack.enter_context(session_in(tmp_path, request.getfixturevalue("spark"), monkeypatch))
+        names = stack.enter_context(given_to(page, request))
         Reader(page, tmp_path, names).read([block for block in blocks_of(page) if key_of(block) not in EXCUSED])
 
 
-def share_the_session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets `local_session()` return the session of all tests, which a page must not stop."""
-    spark: Any = request.getfixturevalue("spark")
+@contextmanager
+def session_in(folder: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets a page have the session of all tests: it cannot stop it, and Spark finds relative paths in its folder."""
     monkeypatch.setattr(type(spark), "stop", lambda session: None)
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(spark._jsc.hadoopConfiguration())
+    before = files.getWorkingDirectory()
+    files.setWorkingDirectory(hadoop.Path(str(folder)))
+    yield
+    files.setWorkingDirectory(before)
+    left = [query.name for query in spark.streams.active]
+    for query in spark.streams.active:
+        query.stop()
+    assert not left, "the page has left streams running: stop them in its file below tests/pages/given"
 
 
 def test_what_is_excused_is_on_its_page_and_has_a_reason() -> None:

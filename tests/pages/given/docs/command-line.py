@@ -5,6 +5,7 @@ from pathlib import Path
 
 from flights_code import register, schemas
 from samples import flights, savepoint_called
+
 from state_engine.log.paths import change_path
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.sample_jobs import SCHEMAS, random_changes
@@ -12,7 +13,7 @@ from state_engine.testing.sample_jobs import SCHEMAS, random_changes
 
 def given(monkeypatch):
     register(monkeypatch)
-    flights(epochs=10, schemas=schemas(), seed=4)  # with keys of the page among those that changed
+    flights(schemas(), seed=4)  # with keys of the page among those that changed
     Path("state/flights", change_path(1, 7, "aircraft", 0, "f" * 32)).write_bytes(bytes(2048))
     orders = JobBuilder("state", "orders", SCHEMAS)
     orders.epoch(random_changes(random.Random(2)))

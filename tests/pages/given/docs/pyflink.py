@@ -9,6 +9,7 @@ import sys
 from types import ModuleType
 
 from blocks import blocks_of
+
 from state_engine import flink
 from state_engine.api import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
 from state_engine.spark.explain import explain_job

@@ -5,7 +5,7 @@ from samples import flights, savepoint_called
 
 
 def given(monkeypatch):
-    flights(schemas=schemas())
+    flights(schemas())
     register(monkeypatch, "build_next_release")
     savepoint_called("sp-20261128T104402-894cb17b")
     names = {}
