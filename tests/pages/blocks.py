@@ -1,6 +1,7 @@
 """Finds the pages of the repository and the blocks of code in them, as CommonMark defines these."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
-_NOT_PAGES = {"changes", "build", "dist"}  # fragments of the change log, and what tools have built
-_TITLE = re.compile(r'(?:title|filename)="([\w.-]+)"')
+_TITLE = re.compile(r'title="([^"]+)"')
+_SAME = {"bash": "sh", "shell": "sh"}
 
 
 class Block(NamedTuple):
@@ -19,9 +20,9 @@ class Block(NamedTuple):
     Attributes:
         page: Where it is, below the root.
         line: The line of the page on which its text begins, from 1.
-        language: The first word behind the fence; empty without one, or if the block is only indented.
+        language: The first word behind the fence, `sh` for all shells; empty without one, or if the block is indented.
         text: Its lines, without those of the fence.
-        title: The name of the file that a reader saves it as (`title="job.py"` behind the language), if there is one.
+        title: What stands above the block on the site (`title="job.py"` behind the language), if anything.
         heading: The heading above it.
     """
 
@@ -37,20 +38,12 @@ class Block(NamedTuple):
         return f"{self.page}:{self.line}"
 
 
-def pages() -> list[str]:
-    """Returns all Markdown pages below the root, as paths relative to it."""
-    found = (path.relative_to(ROOT) for path in ROOT.rglob("*.md"))
-    return sorted(str(path) for path in found if path.is_file() and not _is_hidden(path) and _is_own(path))
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") or part in ("node_modules", "__pycache__") for part in path.parts)
-
-
-def _is_own(path: Path) -> bool:
-    """Returns whether a page is not one of `_NOT_PAGES`, nor reached by a link to a folder whose own path comes too."""
-    linked = any((ROOT / folder).is_symlink() for folder in path.parents)
-    return path.parts[0] not in _NOT_PAGES and not linked
+@cache
+def pages() -> tuple[str, ...]:
+    """Returns all Markdown pages of the repository, also those that git does not know yet, as paths below the root."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0")
+    return tuple(sorted(page for page in listed if (ROOT / page).is_file() and not page.startswith("changes/")))
 
 
 @cache
@@ -70,6 +63,7 @@ def _blocks(page: str, text: str) -> Iterator[Block]:
         fenced = token.type == "fence"
         language, _, rest = token.info.strip().partition(" ") if fenced else ("", "", "")
         title = _TITLE.search(rest)
+        language = _SAME.get(language, language)
         yield Block(page, token.map[0] + 1 + fenced, language, token.content, title[1] if title else "", heading)
 
 

@@ -1,4 +1,17 @@
-"""Blocks that are not run, each with its reason. A reason is a sentence about the block, not about the harness."""
+"""Blocks and pages that are not read by the test of this folder, each with its reason: a sentence, or another test."""
+
+from fnmatch import fnmatch
 
 EXCUSED: dict[tuple[str, str], str] = {}
-"""By page and first line of the block."""
+"""Blocks, by page and first line: why there is nothing to run."""
+
+WALKED = {
+    "docs/start/*.md": "tests/tutorial",
+    "docs/guides/fraud-detector/*.md": "tests/tutorial",
+}
+"""Pages whose files and commands another test writes and types in a process of its own, as a reader does."""
+
+
+def walked_by(page: str) -> str | None:
+    """Returns the test that walks a page, if there is one."""
+    return next((test for pattern, test in WALKED.items() if fnmatch(page, pattern)), None)

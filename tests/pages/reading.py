@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import inspect
 import io
 import json
 import linecache
@@ -15,6 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
 from blocks import ROOT, Block
@@ -36,12 +38,16 @@ class Reader:
         page: The page, below the root.
         folder: The working directory.
         given: Names that the page takes as given; those that its blocks define are added.
+        fixture: Returns a fixture of pytest, for tests on the page that have parameters.
     """
 
-    def __init__(self, page: str, folder: Path, given: dict[str, Any]) -> None:
+    def __init__(
+        self, page: str, folder: Path, given: dict[str, Any], fixture: Callable[[str], Any] | None = None
+    ) -> None:
         self.page = page
         self.folder = folder
         self.given = given
+        self.fixture = fixture or given.__getitem__
         self.main = types.ModuleType("__main__")
         self.names = vars(self.main)
         self.names.update(given)
@@ -58,13 +64,19 @@ class Reader:
             if self._printed and below is not None and block.language == "text" and block.heading == below.heading:
                 _compare(block, self._printed)
             self._printed = ""
-            if block.title:
-                (self.folder / block.title).write_text(block.text)
+            if block.title.endswith((".py", ".toml", ".yaml", ".sql", ".json")):
+                self._save(block)
             typed = TYPED.get(block.language)
             if typed is not None:
                 typed(self, block)
             below = block
         self.given.update(self.names)
+
+    def _save(self, block: Block) -> None:
+        """Saves a block as the file of its title, which other blocks may import or read."""
+        file = self.folder / block.title
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text)
 
     def _type_python(self, block: Block) -> None:
         tree = ast.parse(block.text, self._file())
@@ -77,7 +89,7 @@ class Reader:
                 self._execute(statement, block, shown)
             for name, test in [*self.names.items()]:
                 if name.startswith("test_") and callable(test) and before.get(name) is not test:
-                    test()
+                    test(**{name: self.fixture(name) for name in inspect.signature(test).parameters})
         self._printed = printed.getvalue()
 
     def _execute(self, statement: ast.stmt, block: Block, shown: Mapping[int, Any]) -> None:
@@ -141,7 +153,9 @@ class Reader:
     def _type_yaml(self, block: Block) -> None:
         for document in yaml.safe_load_all(block.text):
             if isinstance(document, dict) and "type" in document and "attributes" in document:
-                load_component(block.text)
+                variables = {name: str(self.folder) for name in re.findall(r"{{\s*env\.(\w+)", block.text)}
+                with mock.patch.dict(os.environ, variables):
+                    load_component(block.text)
 
 
 def _compare(block: Block, printed: str) -> None:
@@ -205,5 +219,6 @@ TYPED: Mapping[str, Callable[[Reader, Block], object]] = {
 SHOWN = {
     "text": "what a program prints, a layout of folders or bytes: compared where it follows the block that prints it",
     "mermaid": "a drawing",
+    "diff": "a change of a file that the page shows",
 }
 """Languages of blocks in which there is nothing to run."""

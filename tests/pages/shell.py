@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import click
 import typer
-from blocks import ROOT, Block, prose_of
+from blocks import ROOT, Block, blocks_of, prose_of
 
 PROMPT = "$ "
 _SEPARATORS = {"|", "||", "&&", ";", "&"}
 _OF_OTHERS = {
-    "cat", "cd", "cp", "curl", "docker", "du", "echo", "export", "flink", "git", "head", "ls", "mkdir", "pip", "rm",
-    "sort", "source", "systemctl", "tail", "touch",
+    "cat", "cd", "cp", "curl", "docker", "du", "echo", "export", "flink", "git", "head", "java", "kill", "ls", "mkdir",
+    "mv", "pip", "rm", "sleep", "sort", "source", "systemctl", "tail", "touch", "unzip", "uv",
 }  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def lines_of(block: Block) -> Iterator[Line]:
                 raise WrongCommandError(f"{block.place}: a block of console begins with {PROMPT!r}, not with {text!r}")
             text = text.removeprefix(PROMPT)
         at += 1
-        while text.endswith("\\"):
+        while at < len(lines) and _goes_on(text):
             text, at = f"{text}\n{lines[at].removeprefix('> ')}", at + 1
         typed = text
         if document := re.search(r"<<-?\s*(['\"]?)(\w+)\1", text):
@@ -71,11 +71,22 @@ def lines_of(block: Block) -> Iterator[Line]:
         yield Line(number, typed, list(_simple_commands(text.replace("\\\n", " "), number)), "\n".join(output))
 
 
+def _goes_on(text: str) -> bool:
+    """Returns whether a command goes on in the next line: after a backslash, or within quotes."""
+    if text.endswith("\\"):
+        return True
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return True
+    return False
+
+
 def _simple_commands(text: str, line: int) -> Iterator[list[str]]:
     """Yields the commands of one line: those of a pipe, those after one another, and those whose output is a value."""
-    for inner in re.findall(r"\$\((.+?)\)", text):
+    for inner in re.findall(r"\$\((.+)\)", text):
         yield from _simple_commands(inner, line)
-    lexer = shlex.shlex(re.sub(r"\$\(.+?\)", "VALUE", text), posix=True, punctuation_chars="|&;<>")
+    lexer = shlex.shlex(re.sub(r"\$\(.+\)", "VALUE", text), posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     try:
         words = list(lexer)
@@ -150,7 +161,7 @@ def parse(command: click.Command, arguments: list[str], name: str) -> None:
             if not isinstance(at, click.Group) and not hasattr(at, "commands"):
                 return
             name, at, arguments = at.resolve_command(context, [*context._protected_args, *context.args])
-    except click.exceptions.Exit:
+    except (click.exceptions.Exit, typer.Exit):
         return  # --help and --version
     except Exception as error:
         said = error.format_message() if hasattr(error, "format_message") else str(error)
@@ -206,8 +217,15 @@ def _check_python(arguments: list[str], page: str) -> None:
             if find_spec(module) is None:
                 raise WrongCommandError(f"python -m {module}: there is no such module")
         case [script, *_] if script.endswith(".py"):
-            if not (ROOT / script).exists() and script not in prose_of(page):
-                raise WrongCommandError(f"python {script}: the page does not say what is in this file")
+            if not (ROOT / script).exists() and not any(script in text for text in _pages_beside(page)):
+                raise WrongCommandError(f"python {script}: no page beside this one says what is in this file")
+
+
+def _pages_beside(page: str) -> Iterator[str]:
+    """Yields the running text and the titles of blocks of the pages in the folder of a page."""
+    for path in (ROOT / page).parent.glob("*.md"):
+        beside = str(path.relative_to(ROOT))
+        yield "\n".join([prose_of(beside), *(block.title for block in blocks_of(beside))])
 
 
 CHECKS: Mapping[str, Callable[[list[str], str], None]] = {

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blocks import Block, blocks_of, pages
-from excused import EXCUSED
+from blocks import ROOT, Block, blocks_of, pages
+from excused import EXCUSED, walked_by
 from givens import GIVEN, file_of, given_to, needs_spark
 from reading import SHOWN, TYPED, Reader
 
 WITH_CODE = [page for page in pages() if blocks_of(page)]
-TO_READ = [page for page in WITH_CODE if any(block.language in TYPED for block in blocks_of(page))]
+WALKED = [page for page in WITH_CODE if walked_by(page)]
+TO_READ = [page for page in WITH_CODE if page not in WALKED and any(one.language in TYPED for one in blocks_of(page))]
 
 # Dagster's own loader of YAML uses functions that Pydantic has deprecated, and that Dagster marks as beta or preview.
 pytestmark = [
@@ -42,7 +43,8 @@ def test_the_examples_of_a_page_do_what_it_says(
         if needs_spark(page):
             stack.enter_context(session_in(tmp_path, request.getfixturevalue("spark"), monkeypatch))
         names = stack.enter_context(given_to(page, request))
-        Reader(page, tmp_path, names).read([block for block in blocks_of(page) if key_of(block) not in EXCUSED])
+        blocks = [block for block in blocks_of(page) if key_of(block) not in EXCUSED]
+        Reader(page, tmp_path, names, request.getfixturevalue).read(blocks)
 
 
 @contextmanager
@@ -65,6 +67,13 @@ def test_what_is_excused_is_on_its_page_and_has_a_reason() -> None:
     blocks = {key_of(block) for page in WITH_CODE for block in blocks_of(page)}
     assert set(EXCUSED) <= blocks
     assert all(reason.endswith(".") and len(reason.split()) > 4 for reason in EXCUSED.values())
+
+
+@pytest.mark.parametrize("page", WALKED)
+def test_another_test_walks_a_page_that_is_not_read_here(page: str) -> None:
+    walks = ROOT / (walked_by(page) or "")
+    files = [walks] if walks.is_file() else [*walks.rglob("*.py")]
+    assert any(Path(page).stem in file.read_text() for file in files), f"{walks} does not name this page"
 
 
 def test_what_is_given_belongs_to_a_page() -> None:

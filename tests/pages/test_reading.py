@@ -88,7 +88,7 @@ def test_words_leave_out_what_differs_from_run_to_run() -> None:
         ('make up ARGS="--prot 1"', "No such option: --prot"),
         ("pytest tests/nothing", "tests/nothing does not exist"),
         ("python -m state_engine.nothing", "there is no such module"),
-        ("python gone.py", "does not say what is in this file"),
+        ("python gone.py", "says what is in this file"),
         ("lakestat list", "lakestat is not a program"),
         ("echo 'a", "No closing quotation"),
     ],

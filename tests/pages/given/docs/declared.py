@@ -55,8 +55,8 @@ def given(spark):
     def run_sql_of_page(text):
         distinct, quantiles = text.strip().splitlines()
         live = {name: state_sql("state", "estimates", "shops", name, "spark") for name in STATES}
-        [[users]] = spark.sql(distinct.replace("…", live["approx_count_distinct_user"])).collect()
-        high = dict(spark.sql(quantiles.replace("…", live["approx_quantile_price"])).collect())
+        [[users]] = spark.sql(distinct.replace("/* the query */", live["approx_count_distinct_user"])).collect()
+        high = dict(spark.sql(quantiles.replace("/* the query */", live["approx_quantile_price"])).collect())
         assert (users, high) == (3, {"north": 9.0, "south": 4.0})
 
     names = {"run_sql_of_page": run_sql_of_page}

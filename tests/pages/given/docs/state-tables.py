@@ -19,4 +19,4 @@ def is_the_query_for_routes(text):
     """The page shows what `state_sql` returns, but for its comment and the list of files."""
     comment, _, query = state_sql("state", "flights", "aircraft", "routes").partition("\n")
     assert comment.startswith("--")
-    assert text.split() == re.sub(r"read_parquet\(\[.*?\]\)", "read_parquet([…])", query).split()
+    assert text.split() == re.sub(r"read_parquet\(\[.*?\]\)", "read_parquet(['…'])", query).split()
