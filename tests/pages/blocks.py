@@ -1,4 +1,8 @@
-"""Finds the pages of the repository and the blocks of code in them, as CommonMark defines these."""
+"""Finds the pages of the repository and the blocks of code in them, as CommonMark defines these.
+
+markdown-it parses the pages, because indented code and code in lists must not escape. Libraries that run examples, such
+as Sybil and pytest-examples, look for fences by regular expressions, and do not know code without a fence.
+"""
 
 import re
 import subprocess

@@ -2,6 +2,8 @@
 
 from fnmatch import fnmatch
 
+from blocks import Block
+
 EXCUSED: dict[tuple[str, str], str] = {}
 """Blocks, by page and first line: why there is nothing to run."""
 
@@ -10,6 +12,11 @@ WALKED = {
     "docs/guides/fraud-detector/*.md": "tests/tutorial",
 }
 """Pages whose files and commands another test writes and types in a process of its own, as a reader does."""
+
+
+def key_of(block: Block) -> tuple[str, str]:
+    """Returns what names a block in `EXCUSED`."""
+    return block.page, block.text.split("\n")[0]
 
 
 def walked_by(page: str) -> str | None:

@@ -17,7 +17,7 @@ import pytest
 from blocks import blocks_of
 
 GIVEN = Path(__file__).parent / "given"
-_STARTS_A_JVM = re.compile(r"\blocal_session\(|\bStreamExecutionEnvironment\b")
+_STARTS_A_JVM = re.compile(r"\b(local_session|getOrCreate)\(|\bStreamExecutionEnvironment\b")
 
 
 def file_of(page: str) -> Path:

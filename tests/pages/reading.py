@@ -59,17 +59,20 @@ class Reader:
         Raises:
             WrongExampleError: Something else happens than what the page says. Other errors are those of the example.
         """
-        below: Block | None = None
-        for block in blocks:
-            if self._printed and below is not None and block.language == "text" and block.heading == below.heading:
-                _compare(block, self._printed)
-            self._printed = ""
-            if block.title.endswith((".py", ".toml", ".yaml", ".sql", ".json")):
-                self._save(block)
-            typed = TYPED.get(block.language)
-            if typed is not None:
-                typed(self, block)
-            below = block
+        above: Block | None = None
+        try:
+            for block in blocks:
+                if self._printed and above is not None and block.language == "text" and block.heading == above.heading:
+                    _compare(block, self._printed)
+                self._printed = ""
+                if block.title.endswith((".py", ".toml", ".yaml", ".sql", ".json")):
+                    self._save(block)
+                typed = TYPED.get(block.language)
+                if typed is not None:
+                    typed(self, block)
+                above = block
+        finally:
+            self._forget_files_of_the_page()
         self.given.update(self.names)
 
     def _save(self, block: Block) -> None:
@@ -77,6 +80,12 @@ class Reader:
         file = self.folder / block.title
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(block.text)
+
+    def _forget_files_of_the_page(self) -> None:
+        """Drops modules that the page has saved and imported: another page may have files of the same names."""
+        for name, module in [*sys.modules.items()]:
+            if (getattr(module, "__file__", None) or "").startswith(f"{self.folder}/"):
+                del sys.modules[name]
 
     def _type_python(self, block: Block) -> None:
         tree = ast.parse(block.text, self._file())
@@ -86,13 +95,13 @@ class Reader:
         with self._as_main(), contextlib.redirect_stdout(printed):
             shown = _shown_values(block)
             for statement in tree.body:
-                self._execute(statement, block, shown)
+                self._execute(statement, shown)
             for name, test in [*self.names.items()]:
                 if name.startswith("test_") and callable(test) and before.get(name) is not test:
                     test(**{name: self.fixture(name) for name in inspect.signature(test).parameters})
         self._printed = printed.getvalue()
 
-    def _execute(self, statement: ast.stmt, block: Block, shown: Mapping[int, Any]) -> None:
+    def _execute(self, statement: ast.stmt, shown: Mapping[int, Any]) -> None:
         """Executes a statement; a value in a comment behind an expression is what the expression must have."""
         file = self._file()
         if isinstance(statement, ast.Expr) and statement.end_lineno in shown:
@@ -137,14 +146,14 @@ class Reader:
         if done.exit_code != 0:
             error = done.exception if not isinstance(done.exception, SystemExit) else None
             raise WrongExampleError(f"{self.page}:{line.number}: {' '.join(words)}: {done.output}") from error
-        self.names.setdefault("commands", {})[" ".join(words)] = done.output
+        self.names.setdefault("commands_of_page", {})[" ".join(words)] = done.output
         if missing := words_of(line.output) - words_of(done.output):
             raise WrongExampleError(
                 f"{self.page}:{line.number}: {' '.join(words)} does not print {sorted(missing)}, but:\n{done.output}"
             )
 
     def _type_sql(self, block: Block) -> None:
-        """Runs a statement by the page's `run_sql`: only that knows its tables, and what `…` stands for."""
+        """Runs a statement by the page's `run_sql_of_page`: only that knows its tables, and what `…` stands for."""
         run = self.names.get("run_sql_of_page")
         if run is None:
             raise WrongExampleError(f"{block.place}: tests/pages/given/{self.page} has no `run_sql_of_page`")

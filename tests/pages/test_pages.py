@@ -1,4 +1,4 @@
-"""Every block of code on every page is run, or is of a language in which there is nothing to run."""
+"""Each page is read as a reader would read it: its blocks of code run, from top to bottom."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -6,30 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blocks import ROOT, Block, blocks_of, pages
-from excused import EXCUSED, walked_by
-from givens import GIVEN, file_of, given_to, needs_spark
-from reading import SHOWN, TYPED, Reader
+from blocks import blocks_of, pages
+from excused import EXCUSED, key_of, walked_by
+from givens import given_to, needs_spark
+from reading import TYPED, Reader
 
-WITH_CODE = [page for page in pages() if blocks_of(page)]
-WALKED = [page for page in WITH_CODE if walked_by(page)]
-TO_READ = [page for page in WITH_CODE if page not in WALKED and any(one.language in TYPED for one in blocks_of(page))]
+TO_READ = [page for page in pages() if not walked_by(page) and any(one.language in TYPED for one in blocks_of(page))]
 
 # Dagster's own loader of YAML uses functions that Pydantic has deprecated, and that Dagster marks as beta or preview.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
     pytest.mark.filterwarnings("ignore:.* is currently in (beta|preview)"),
 ]
-
-
-def key_of(block: Block) -> tuple[str, str]:
-    return block.page, block.text.split("\n")[0]
-
-
-@pytest.mark.parametrize("page", WITH_CODE)
-def test_every_block_names_a_language_that_is_tested(page: str) -> None:
-    unknown = [f"{one.place}: {one.language!r}" for one in blocks_of(page) if one.language not in {*TYPED, *SHOWN}]
-    assert not unknown, f"write the language behind the fence, one of {', '.join(sorted({*TYPED, *SHOWN}))}"
 
 
 @pytest.mark.parametrize(
@@ -55,26 +43,11 @@ def session_in(folder: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Ite
     files = hadoop.FileSystem.get(spark._jsc.hadoopConfiguration())
     before = files.getWorkingDirectory()
     files.setWorkingDirectory(hadoop.Path(str(folder)))
-    yield
-    files.setWorkingDirectory(before)
-    left = [query.name for query in spark.streams.active]
-    for query in spark.streams.active:
-        query.stop()
+    try:
+        yield
+        left = [query.name for query in spark.streams.active]
+    finally:
+        files.setWorkingDirectory(before)
+        for query in spark.streams.active:
+            query.stop()
     assert not left, "the page has left streams running: stop them in its file below tests/pages/given"
-
-
-def test_what_is_excused_is_on_its_page_and_has_a_reason() -> None:
-    blocks = {key_of(block) for page in WITH_CODE for block in blocks_of(page)}
-    assert set(EXCUSED) <= blocks
-    assert all(reason.endswith(".") and len(reason.split()) > 4 for reason in EXCUSED.values())
-
-
-@pytest.mark.parametrize("page", WALKED)
-def test_another_test_walks_a_page_that_is_not_read_here(page: str) -> None:
-    walks = ROOT / (walked_by(page) or "")
-    files = [walks] if walks.is_file() else [*walks.rglob("*.py")]
-    assert any(Path(page).stem in file.read_text() for file in files), f"{walks} does not name this page"
-
-
-def test_what_is_given_belongs_to_a_page() -> None:
-    assert set(GIVEN.rglob("*.py")) <= {file_of(page) for page in WITH_CODE}

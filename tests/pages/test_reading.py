@@ -1,5 +1,6 @@
 """What a wrong example on a page is told: the harness of this folder can fail."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_a_value_in_a_comment_is_the_value_of_its_line(tmp_path: Path) -> None:
     read(tmp_path, block("python", "a = {}\na.get(1)  # None\na  # the dict"))
     with pytest.raises(WrongExampleError, match=r"docs/page\.md:6: the value is 2, not 3"):
         read(tmp_path, block("python", "a = 1\na + 1  # 3"))
+
+
+def test_a_block_with_a_title_is_a_file_that_others_import(tmp_path: Path) -> None:
+    saved = Block("docs/page.md", 5, "python", "ANSWER = 42", "saved_by_a_page.py", "Heading")
+    names = read(tmp_path, saved, block("python", "import saved_by_a_page\nb = saved_by_a_page.ANSWER"))
+    assert names["b"] == 42
+    assert "saved_by_a_page" not in sys.modules
 
 
 def test_commands_make_files_in_the_folder_of_the_page(tmp_path: Path) -> None:

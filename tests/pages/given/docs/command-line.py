@@ -21,5 +21,5 @@ def given(monkeypatch):
     savepoint_called("sp-20261121T233834-5b8afaca", epoch=8, label="after")
     names = {}
     yield names
-    verbs = {command.split()[1] for command in names["commands"]}
+    verbs = {command.split()[1] for command in names["commands_of_page"]}
     assert {"list", "status", "checkpoints", "top", "inspect", "savepoint", "savepoints", "retain", "compact"} <= verbs

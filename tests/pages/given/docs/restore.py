@@ -21,7 +21,7 @@ def given(spark, monkeypatch):
     yield names
     job.stop()
     assert flown("copy") == flown("renamed", "planes") == 4
-    assert len(names["commands"]) == 3
+    assert len(names["commands_of_page"]) == 3
 
 
 def flown(name, uid="aircraft"):

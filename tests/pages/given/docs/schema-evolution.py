@@ -10,4 +10,4 @@ def given(monkeypatch):
     savepoint_called("sp-20261128T104402-894cb17b")
     names = {}
     yield names
-    assert names["commands"]
+    assert names["commands_of_page"]

@@ -12,7 +12,7 @@ def given():
     flights((*SCHEMAS, ROUTES))
     names = {"run_sql_of_page": is_the_query_for_routes}
     yield names
-    assert len(names["commands"]) == 5
+    assert len(names["commands_of_page"]) == 5
 
 
 def is_the_query_for_routes(text):

@@ -9,4 +9,4 @@ def given():
     flights((*SCHEMAS, ROUTES))
     names = {}
     yield names
-    assert len(names["commands"]) == 3
+    assert len(names["commands_of_page"]) == 3
