@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from blocks import blocks_of, pages
 from excused import EXCUSED, key_of, walked_by
-from givens import given_to, needs_spark
+from givens import generator_of, given_to, needs_spark
 from reading import TYPED, Reader
 
-TO_READ = [page for page in pages() if not walked_by(page) and any(one.language in TYPED for one in blocks_of(page))]
+TO_READ = [
+    page
+    for page in pages()
+    if not walked_by(page) and (generator_of(page) or any(block.language in TYPED for block in blocks_of(page)))
+]
 
 # Dagster's own loader of YAML uses functions that Pydantic has deprecated, and that Dagster marks as beta or preview.
 pytestmark = [
