@@ -26,9 +26,11 @@ class NamedIds:
         return self._name.rpartition("-")[2].ljust(32, "0")
 
 
-def published(job: str, schemas: Sequence[StateSchema], epochs: Sequence[Changes], *, every: int = 1) -> JobBuilder:
+def published(
+    job: str, schemas: Sequence[StateSchema], epochs: Sequence[Changes], *, every: int = 1, max_parallelism: int = 13
+) -> JobBuilder:
     """Writes a job below `state`, with these changes in its epochs, and a checkpoint with every so-and-so-many-th."""
-    builder = JobBuilder("state", job, schemas)
+    builder = JobBuilder("state", job, schemas, max_parallelism=max_parallelism)
     publisher = CheckpointPublisher(builder.storage, job, clock=ManualClock(builder.now_ms))
     for number, changes in enumerate(epochs, 1):
         checkpoint = number // every if number % every == 0 else None
