@@ -1,0 +1,17 @@
+"""The function that plays a schedule, as tests of `tests/interleavings` get it."""
+
+import sys
+from pathlib import Path
+
+INTERLEAVINGS = Path(__file__).parents[3] / "interleavings"
+
+
+def given(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(INTERLEAVINGS), *sys.path])
+    from everything import Everything, rows_decoded_once
+    from playing import Replay
+
+    stage = Everything.begin("memory://interleavings/page")
+    with rows_decoded_once():
+        yield {"replay": Replay(stage)}
+    stage.forget()
