@@ -127,4 +127,6 @@ def main(version: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: make golden-root VERSION=0.2.0")
+    main(sys.argv[1])

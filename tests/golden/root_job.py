@@ -1,7 +1,7 @@
 """The job of the golden roots: every kind of state, as a function of the numbers of its records.
 
-A root that is kept was written by this job, so what it does with a record stays as it is. A later kind of state becomes
-an operator of its own, which older roots do not have.
+A root that is kept was written by these jobs, so what they do with a record stays as it is. A later kind of state is
+a job of its own, which older roots do not have.
 """
 
 import json

@@ -10,9 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from root_job import FILED, FORK, NAME
-
-from state_engine.inspect import history_at, read_state
+from state_engine.inspect import history_at, list_jobs, read_state
 from state_engine.inspect.read import known_states
 from state_engine.savepoint import list_savepoints
 
@@ -34,7 +32,7 @@ def rows_of(folder: Path) -> dict[str, Any]:
     root = str(folder / "state")
     return {
         f"{job} {moment} {schema.uid}/{schema.name}": rows_at(root, job, at, schema)
-        for job in (NAME, FILED, FORK)
+        for job in (summary.job for summary in list_jobs(root))
         for moment, at in moments_of(root, job).items()
         for schema in states_at(root, job, at)
     }

@@ -80,14 +80,18 @@ def test_a_job_starts_from_it(spark: Any, tmp_path: Path, start: Start, monkeypa
     at = moments_of(root, root_job.NAME)[start.moment]
     waiting = waiting_timers(root, at)
     restore = None if start.moment == "latest" else at
-    client = root_job.golden_job(spark, folder, state_backend=backend, files_per_epoch=FILES).start(
+    job = root_job.golden_job(spark, folder, state_backend=backend, files_per_epoch=FILES)
+    client = job.start(
         available_now=True,
         restore=restore,
         parallelism=start.parallelism,
         allow_changed_sources=[0, 1],
         keep_output=True,
     )
-    assert client.await_termination(120)
+    try:
+        assert client.await_termination(240)
+    finally:
+        client.stop()
     [head, *_] = open_job(root, root_job.NAME).epochs()
     assert head.manifest.generation == (2 if restore is None else 3)
     assert {operator.parallelism for operator in head.manifest.operators.values()} == {start.parallelism}
