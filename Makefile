@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 digest = $(shell cat $(1) 2>/dev/null | cksum | cut -d' ' -f1)
 BOOTSTRAP_FILES := requirements-bootstrap.txt
 LOCK_FILES := $(BOOTSTRAP_FILES) requirements.lock
-PROJECT_FILES := $(LOCK_FILES) pyproject.toml
+PROJECT_FILES := $(LOCK_FILES) pyproject.toml state_engine/__init__.py
 JAR_PLACE := $(shell printf '%s' '$(HOME)|$(XDG_CACHE_HOME)|$(LAKESTATE_JARS)|$(LAKESTATE_JARS_CACHE)' | cksum | cut -d' ' -f1)
 UV_STAMP := $(VENV)/.stamp-uv-$(call digest,$(BOOTSTRAP_FILES))
 DEPENDENCIES_STAMP := $(VENV)/.stamp-dependencies-$(call digest,$(LOCK_FILES))
@@ -28,7 +28,7 @@ TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 # Files stay together, for what their tests share; `selection.py` puts the longest first.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup faster environment up down demo test test-long campaign check lint types imports format lock dist bench flink clean
+.PHONY: help setup faster environment up down demo test test-long campaign check lint types imports format lock dist release-check golden-root bench flink clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,12 @@ lock: $(UV_STAMP) ## resolve requirements.lock anew (ARGS=--upgrade for newer ve
 dist: $(PROJECT_STAMP) ## wheel and source archive in dist/
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+
+release-check: $(JARS_STAMP) dist ## archives checked, and run in an empty environment (ARGS="--list")
+	$(BIN)/python scripts/release_check.py $(ARGS)
+
+golden-root: $(JARS_STAMP) ## the state root that a release leaves for later ones (VERSION=0.2.0), once
+	$(BIN)/python tests/golden/make_root.py $(VERSION)
 
 bench: $(JARS_STAMP) ## benchmarks (ARGS="--help" for the list)
 	@$(BIN)/python -m benchmarks $(ARGS)

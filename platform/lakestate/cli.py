@@ -1,6 +1,5 @@
 """The command `lakestate`: one module per verb."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -27,13 +26,14 @@ from lakestate.demo import demo
 from lakestate.explain import explain
 from lakestate.sql import sql
 from lakestate.up.command import down, up
+from state_engine import __version__
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"lakestate {version('lakestate')}")
+        typer.echo(f"lakestate {__version__}")
         raise typer.Exit
 
 

@@ -8,7 +8,6 @@ process computes it. So the caller imports neither the job nor Spark, and a job 
 """
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import os
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from lakestate.registry import build_dry, find_job
+from state_engine import __version__
 
 _PATIENCE_S = 60.0
 _DIGITS = 12
@@ -60,7 +60,7 @@ def digest_of(job: str) -> str:
     distribution = entry.dist
     parts: list[object] = [
         entry.value,
-        [distribution.name, distribution.version] if distribution is not None else _own_version(),
+        [distribution.name, distribution.version] if distribution is not None else __version__,
         {name: hashlib.sha256(data).hexdigest() for name, data in _sources(entry.module).items()},
         msgspec.to_builtins(plan) if plan is not None else None,
     ]
@@ -86,13 +86,6 @@ def _sources(module: str) -> dict[str, bytes]:
     origin = Path(spec.origin)
     files = sorted(origin.parent.glob("*.py")) if spec.parent else [origin]
     return {file.name: file.read_bytes() for file in files}
-
-
-def _own_version() -> str:
-    try:
-        return importlib.metadata.version("lakestate")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 if __name__ == "__main__":

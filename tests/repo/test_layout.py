@@ -65,11 +65,19 @@ def test_packages_are_typed(name: str) -> None:
     assert (folder / "py.typed").is_file()
 
 
-def test_the_version_is_the_same_everywhere() -> None:
-    import state_engine
+def test_the_version_is_written_in_one_place() -> None:
+    from typer.testing import CliRunner
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert state_engine.__version__ == project["version"] == version("lakestate")
+    import state_engine
+    from lakestate.cli import app
+
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert pyproject["project"]["dynamic"] == ["version"]
+    assert pyproject["tool"]["hatch"]["version"] == {"path": "state_engine/__init__.py"}
+    assert state_engine.__version__ == version("lakestate"), "install the package again: make setup"
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"lakestate {state_engine.__version__}\n"
+    towncrier = pyproject["tool"]["towncrier"]
+    assert (towncrier["package"], "version" in towncrier) == ("state_engine", False)
 
 
 def test_the_lock_satisfies_the_project() -> None:

@@ -109,6 +109,21 @@ def test_the_source_archive_holds_what_the_wheel_is_built_from_and_the_papers(di
     assert in_archive == in_wheel
 
 
+def test_the_checkout_and_the_source_archive_build_the_same_wheel(dist: Path, tmp_path: Path) -> None:
+    """The wheel in `dist` is built from the archive; this one is built from the checkout itself."""
+    run([sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(ROOT)], tmp_path)
+    built = wheel_in(tmp_path)
+    assert built.name == wheel_in(dist).name
+    with zipfile.ZipFile(built) as one, zipfile.ZipFile(wheel_in(dist)) as other:
+        assert one.namelist() == other.namelist()
+        assert [name for name in one.namelist() if one.read(name) != other.read(name)] == []
+
+
+def test_a_package_index_would_accept_both(dist: Path) -> None:
+    checked = run([sys.executable, "-m", "twine", "check", "--strict", *sorted(dist.iterdir())], dist)
+    assert checked.count("PASSED") == 2
+
+
 LOOK = """
 import importlib, importlib.metadata, importlib.util, json
 names = ["state_engine", "state_engine.testing.state_suite", "lakestate", "lakestate.assets", "lakestate.resources",

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from importlib.metadata import version
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,6 +18,7 @@ from lakestate.rest.guard import Guard
 from lakestate.rest.openapi import document
 from lakestate.rest.routes import ROUTES, Route
 from lakestate.rest.triggers import TooManyOperationsError
+from state_engine import __version__
 from state_engine.causes import report_of
 from state_engine.errors import LakestateError
 from state_engine.text import UNDECODABLE
@@ -37,7 +37,7 @@ def make_app(cluster: Cluster, guard: Guard, routes: Sequence[Route] = ROUTES) -
         guard: Decides which requests are allowed.
         routes: The routes to serve.
     """
-    spec = msgspec.json.encode(document(routes, version("lakestate")))
+    spec = msgspec.json.encode(document(routes, __version__))
 
     async def openapi(request: Request) -> Response:
         refusal = guard.refuse(request.method, request.headers)
