@@ -60,7 +60,10 @@ def build_engine_savepoint_sensor(job: str, policy: SavepointPolicy) -> dg.Senso
         minimum_interval_seconds=max(1, round(policy.look_every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
         asset_selection=dg.AssetSelection.assets(savepoint_key(job)),
-        description=f"Adds partitions for savepoints of the stream `{job}` that were taken outside of this asset.",
+        description=(
+            f"Adds a partition of `{job}/savepoint` for each savepoint that was taken outside of Dagster, and "
+            "launches a run that validates and records it. It never takes or removes a savepoint."
+        ),
     )
     def record_savepoints(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource

@@ -42,8 +42,9 @@ def build_health_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             f"Restarts the driver of the stream `{job}` when it has failed ({restart_policy.strategy}), if it was "
-            "started supervised (`lakestate start`). Restarts, failures and hangs are observations of the checkpoint "
-            "asset."
+            f"started supervised (`lakestate start`, `{dagster_name(job)}_start`). It never starts a stream that no "
+            "user has started or that a user has stopped, and stopping this sensor does not stop the stream. "
+            "Restarts, failures and hangs are observations of the checkpoint asset."
         ),
     )
     def keep_running(
