@@ -18,8 +18,28 @@ class UnknownTriggerError(LakestateError):
     """No operation with this id is known."""
 
 
+class DagsterMissingError(LakestateError):
+    """A command needs Dagster, which is not installed."""
+
+
+class CodeLocationError(LakestateError):
+    """Dagster's code location or its instance cannot be loaded, or the code location does not have the job."""
+
+
+class SavepointRunError(LakestateError):
+    """A Dagster run for a savepoint failed, or cannot begin now."""
+
+
 class AddressError(LakestateError):
     """An address is missing or invalid, or it contains a secret."""
 
 
-__all__ = ["AddressError", "JobMayRunError", "JobNotRunningError", "UnknownTriggerError"]
+__all__ = [
+    "AddressError",
+    "CodeLocationError",
+    "DagsterMissingError",
+    "JobMayRunError",
+    "JobNotRunningError",
+    "SavepointRunError",
+    "UnknownTriggerError",
+]
