@@ -5,7 +5,6 @@ letters, digits, `.`, `_` and `-`; a dot in a name is doubled, so that `a.b` of 
 """
 
 import re
-from urllib.parse import quote
 
 import dagster as dg
 
@@ -99,14 +98,18 @@ def rescaled_state_key(job: str) -> dg.AssetKey:
     return dg.AssetKey([job, "rescaled_state"])
 
 
-def lineage_path(*jobs: str) -> str:
-    """Returns the path of Dagster's lineage with the groups of these jobs expanded, but not those nested in them.
+def lineage_path(job: str, *, nested: bool = False) -> str:
+    """Returns the path of Dagster's lineage with the group of a job expanded.
 
     Dagster's page reads the groups from the parameter `expanded`. `global@global:` is its prefix for a group that may
     span code locations, as all groups do by default.
+
+    Args:
+        job: Name of the job.
+        nested: Whether the groups of its sources, states and sinks are expanded, too.
     """
-    groups = ",".join(f"global@global:{dagster_name(job)}" for job in jobs)
-    return f"/asset-groups?expanded={quote(groups, safe='@:,')}"
+    groups = [dagster_name(job), *([sources_group(job), states_group(job), sinks_group(job)] if nested else [])]
+    return "/asset-groups?expanded=" + ",".join(f"global@global:{group}" for group in groups)
 
 
 def run_tags(job: str) -> dict[str, str]:
