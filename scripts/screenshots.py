@@ -48,12 +48,10 @@ def main() -> None:
 
 def take(page: Page, given: argparse.Namespace) -> None:
     """Takes all pictures."""
-    lineage = Lineage(page, given.url)
-    lineage.open(lineage_path(given.job)).shows(["sources", "states", "sinks", "Materialized"])
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT + 150})
+    lineage = Lineage(page, given.url).open(lineage_path(given.job))
+    lineage.shows(["sources", "states", "sinks", "Materialized"])
     shoot(page, given.out / "graph.png")
-    page.set_viewport_size({"width": WIDTH, "height": 2 * HEIGHT})
-    lineage.open(lineage_path(given.job, nested=True)).shows([given.state, "Materialized"])
-    shoot(page, given.out / "states.png")
 
     page.set_viewport_size({"width": WIDTH, "height": 4 * HEIGHT})
     AssetPage(page, given.url, f"{given.job}/states/{given.state}").open()
