@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import dagster as dg
 
-from lakestate.assets.metadata import Metadata, checkpoint_metadata, size_metadata
+from lakestate.assets.metadata import Metadata, checkpoint_metadata, lineage_link, size_metadata
 from lakestate.assets.names import KINDS, checkpoint_key, dagster_name
 from state_engine.checkpoint.table import CheckpointRow
 
 
 def build_checkpoint_spec(
-    job: str, *, fresh_within: timedelta | None = None, states: Sequence[dg.AssetKey] = ()
+    job: str, *, fresh_within: timedelta | None = None, sources: Sequence[dg.AssetKey] = ()
 ) -> dg.AssetSpec:
     """Returns `<job>/checkpoint`.
 
@@ -19,17 +19,19 @@ def build_checkpoint_spec(
         job: Name of the job.
         fresh_within: A checkpoint older than this makes the asset overdue, such as that of a stream that has died; at
             least one minute. None for a stream that may be idle.
-        states: The assets of the states that it contains.
+        sources: The assets of the sources of the job.
     """
     return dg.AssetSpec(
         key=checkpoint_key(job),
-        deps=states,
+        deps=sources,
         group_name=dagster_name(job),
         kinds=KINDS,
         description=(
-            f"The newest completed checkpoint of the stream `{job}`. The stream takes it, with or without Dagster; "
-            "a sensor reports it here."
+            f"The newest completed checkpoint of the stream `{job}`. The stream takes it, with or without Dagster, and "
+            f"the sensor `{dagster_name(job)}_checkpoints` reports it here. It cannot be materialised; to keep the "
+            f"state of this moment, materialise `{job}/savepoint`."
         ),
+        metadata=lineage_link(job),
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=fresh_within) if fresh_within else None,
     )
 

@@ -53,7 +53,10 @@ def build_checkpoint_checks(
     @dg.multi_asset_check(
         name=f"{dagster_name(job)}_checkpoint_checks",
         specs=checkpoint_checks(key),
-        description=f"Checks the newest checkpoint of the stream `{job}`; the sensor checks each one it reports.",
+        description=(
+            f"Checks the newest checkpoint of the stream `{job}`. **Execute** checks it now; the sensor checks each "
+            "one that it reports. A check only reads."
+        ),
     )
     def check(context: dg.AssetCheckExecutionContext, state_store: StateStoreResource) -> Iterator[dg.AssetCheckResult]:
         view = state_store.open_job(job)

@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakestate.assets.failures import named_failures
-from lakestate.assets.metadata import Metadata
+from lakestate.assets.metadata import Metadata, lineage_link
 from lakestate.assets.names import KINDS, compaction_key, dagster_name, stream_pool
 from lakestate.assets.retention import ROWS
 from lakestate.assets.run_limits import limit_runtime
@@ -50,9 +50,11 @@ def build_compaction_asset(job: str, *, grace_ms: int | None = None) -> dg.Asset
         group_name=dagster_name(job),
         kinds=KINDS,
         pool=stream_pool(job),
+        metadata=lineage_link(job),
         description=(
-            f"Folds the state of the stream `{job}` into one layer, as a checkpoint, and deletes files that no "
-            "manifest names. A running stream folds its state itself. No epoch and no checkpoint is deleted."
+            f"How the state of the stream `{job}` was folded. **Materialize** folds it into one layer, as a "
+            "checkpoint, and deletes files that no manifest names. A running stream folds its state itself, and goes "
+            "on meanwhile. It never deletes an epoch or a checkpoint. `dry_run` in the Launchpad changes nothing."
         ),
     )
     def compact(

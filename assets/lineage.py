@@ -1,14 +1,19 @@
-"""Builds all external assets of a stream from its plan: sources → states → checkpoint and sinks."""
+"""Builds all external assets of a stream from its plan: sources → checkpoint → states and sinks.
 
-from collections.abc import Mapping, Sequence
+Every edge begins or ends at the checkpoint, and sources, states and sinks are groups nested in the job's group. So the
+lineage of a job fits on a screen, however many states it has. `lakestate explain` prints which operator reads which.
+"""
+
+from collections.abc import Mapping
 from datetime import timedelta
 
 import dagster as dg
 
 from lakestate.assets.checkpoint import build_checkpoint_spec
-from lakestate.assets.names import dagster_name, sink_key, source_key, state_key
+from lakestate.assets.metadata import lineage_link
+from lakestate.assets.names import checkpoint_key, sink_key, sinks_group, source_key, sources_group
 from lakestate.assets.state import build_state_spec
-from lakestate.assets.stream_plan import Feeders, StreamPlan
+from lakestate.assets.stream_plan import Sink, Source, StreamPlan
 
 Keys = Mapping[str, dg.AssetKey]
 
@@ -33,59 +38,48 @@ def build_lineage(
         sinks: The same for sinks, by the uids of the sinks.
         uri: Folder of the job.
     """
-    lineage = _Lineage(job, plan, sources or {}, sinks or {})
-    states = [
-        build_state_spec(
-            job,
-            state.table,
-            about=state.about,
-            deps=lineage.keys(plan.feeders_of(state.uid)),
-            uri=f"{uri}/{state.table}" if uri else "",
-        )
-        for state in plan.states
-    ]
-    checkpoint = build_checkpoint_spec(job, fresh_within=fresh_within, states=[spec.key for spec in states])
-    return [*lineage.sources(), *states, checkpoint, *lineage.sinks()]
-
-
-class _Lineage:
-    def __init__(self, job: str, plan: StreamPlan, sources: Keys, sinks: Keys) -> None:
-        self._job, self._plan = job, plan
-        self._foreign_sources, self._foreign_sinks = sources, sinks
-
-    def keys(self, feeders: Feeders) -> list[dg.AssetKey]:
-        tables = [state_key(self._job, table) for table in sorted(feeders.tables)]
-        names = sorted(feeders.sources)
-        return tables + [self._foreign_sources.get(name) or source_key(self._job, name) for name in names]
-
-    def sources(self) -> list[dg.AssetSpec]:
-        return [
-            _end(self._job, source_key(self._job, source.name), "Source", source.kind, source.uri)
-            for source in self._plan.sources
-            if source.name not in self._foreign_sources
-        ]
-
-    def sinks(self) -> list[dg.AssetSpec]:
-        return [
-            _end(
-                self._job, sink_key(self._job, sink.uid), "Output", sink.kind, sink.uri,
-                self.keys(self._plan.writers_of(sink)),
+    own_sources, own_sinks = sources or {}, sinks or {}
+    inputs = [own_sources.get(source.name) or source_key(job, source.name) for source in plan.sources]
+    return [
+        *(_source_spec(job, source) for source in plan.sources if source.name not in own_sources),
+        build_checkpoint_spec(job, fresh_within=fresh_within, sources=inputs),
+        *(
+            build_state_spec(
+                job, state.table, operator=state.uid, about=state.about, uri=f"{uri}/{state.table}" if uri else ""
             )
-            for sink in self._plan.sinks
-            if sink.uid not in self._foreign_sinks
-        ]  # fmt: skip
+            for state in plan.states
+        ),
+        *(_sink_spec(job, sink) for sink in plan.sinks if sink.uid not in own_sinks),
+    ]
 
 
-def _end(
-    job: str, key: dg.AssetKey, what: str, kind: str, uri: str, deps: Sequence[dg.AssetKey] | None = None
-) -> dg.AssetSpec:
+def _source_spec(job: str, source: Source) -> dg.AssetSpec:
+    kind = f" ({source.kind})" if source.kind else ""
     return dg.AssetSpec(
-        key=key,
-        deps=deps,
-        group_name=dagster_name(job),
+        key=source_key(job, source.name),
+        group_name=sources_group(job),
         kinds={"spark"},
-        description=f"{what} of the stream `{job}`{f' ({kind})' if kind else ''}.",
-        metadata={"dagster/uri": uri} if uri else None,
+        description=(
+            f"Source `{source.name}`{kind} of the stream `{job}`: what it reads. It is shown for the lineage; it "
+            "cannot be materialised, has no events, and Dagster never reads it."
+        ),
+        metadata={**lineage_link(job), **({"dagster/uri": source.uri} if source.uri else {})},
+    )
+
+
+def _sink_spec(job: str, sink: Sink) -> dg.AssetSpec:
+    kind = f" ({sink.kind})" if sink.kind else ""
+    writer = f"operator `{sink.operator}`" if sink.operator else "the stream"
+    return dg.AssetSpec(
+        key=sink_key(job, sink.uid),
+        deps=[checkpoint_key(job)],
+        group_name=sinks_group(job),
+        kinds={"spark"},
+        description=(
+            f"Sink `{sink.uid}`{kind} of the stream `{job}`: what {writer} writes. It is shown for the lineage; it "
+            "cannot be materialised, has no events, and Dagster never writes to it."
+        ),
+        metadata={**lineage_link(job), **({"dagster/uri": sink.uri} if sink.uri else {})},
     )
 
 

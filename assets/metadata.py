@@ -4,11 +4,17 @@ from typing import Any
 
 import dagster as dg
 
+from lakestate.assets.names import lineage_path
 from state_engine.checkpoint.table import CheckpointRow
 
 Metadata = dict[str, dg.MetadataValue[Any]]
 MARK_ID = "checkpoint_id"
 MARK_MANIFEST = "manifest"
+
+
+def lineage_link(job: str) -> Metadata:
+    """Returns the entry that every asset of a job has: a link to its lineage."""
+    return {"lineage": dg.MetadataValue.url(lineage_path(job))}
 
 
 def size_metadata(
@@ -55,4 +61,4 @@ def checkpoint_metadata(row: CheckpointRow, *, changed_rows: int, skipped: int, 
     }
 
 
-__all__ = ["MARK_ID", "MARK_MANIFEST", "Metadata", "checkpoint_metadata", "size_metadata"]
+__all__ = ["MARK_ID", "MARK_MANIFEST", "Metadata", "checkpoint_metadata", "lineage_link", "size_metadata"]

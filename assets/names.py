@@ -1,4 +1,8 @@
-"""Names of one job's Dagster definitions: asset keys, group, pool, partitions and tags."""
+"""Names of one job's Dagster definitions: asset keys, group, pool, partitions, tags, and links to its lineage.
+
+The lineage shows only the last part of an asset key, so the last parts of all keys of a job differ. Names contain
+letters, digits, `.`, `_` and `-`; a dot in a name is doubled, so that `a.b` of state `c` and `a` of state `b.c` differ.
+"""
 
 import re
 
@@ -6,7 +10,6 @@ import dagster as dg
 
 KINDS = {"spark", "deltalake"}
 JOB_TAG = "lakestate/job"
-_TAKEN = ("sources", "sinks")  # an operator may have such a uid, too
 MAX_RUNTIME_S = 3_600
 """Dagster's run monitoring ends a longer run: its host may have died, and other runs wait for the pool."""
 
@@ -20,30 +23,44 @@ def dagster_name(job: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "_", job)
 
 
+def states_group(job: str) -> str:
+    """Returns the group of the states of a job, nested in the job's own group."""
+    return f"{dagster_name(job)}/states"
+
+
+def sources_group(job: str) -> str:
+    """Returns the group of the sources of a job, nested in the job's own group."""
+    return f"{dagster_name(job)}/sources"
+
+
+def sinks_group(job: str) -> str:
+    """Returns the group of the sinks of a job, nested in the job's own group."""
+    return f"{dagster_name(job)}/sinks"
+
+
 def checkpoint_key(job: str) -> dg.AssetKey:
     """Returns the key of `<job>/checkpoint`."""
     return dg.AssetKey([job, "checkpoint"])
 
 
 def state_key(job: str, table: str) -> dg.AssetKey:
-    """Returns the key of `<job>/<operator uid>/<state>`.
+    """Returns the key of `<job>/states/<operator uid>.<state>`; SQL has the same name for the state.
 
     Args:
         job: Name of the job.
         table: Folder of the state below the job's root; that of operator state begins with `_operator/`.
     """
-    parts = table.split("/")
-    return dg.AssetKey([job, "operators", *parts] if parts[0] in _TAKEN else [job, *parts])
+    return dg.AssetKey([job, "states", ".".join(map(_doubled, table.split("/")))])
 
 
 def source_key(job: str, name: str) -> dg.AssetKey:
-    """Returns the key of a source of a job; not used if the code location has its own asset for the source."""
-    return dg.AssetKey([job, "sources", name])
+    """Returns the key of `<job>/sources/<name>_source`; not used if the code location has its own asset for it."""
+    return dg.AssetKey([job, "sources", f"{_doubled(name)}_source"])
 
 
 def sink_key(job: str, uid: str) -> dg.AssetKey:
-    """Returns the key of a sink of a job; not used if the code location has its own asset for the sink."""
-    return dg.AssetKey([job, "sinks", uid])
+    """Returns the key of `<job>/sinks/<uid>_sink`; not used if the code location has its own asset for the sink."""
+    return dg.AssetKey([job, "sinks", f"{_doubled(uid)}_sink"])
 
 
 def savepoint_key(job: str) -> dg.AssetKey:
@@ -81,6 +98,20 @@ def rescaled_state_key(job: str) -> dg.AssetKey:
     return dg.AssetKey([job, "rescaled_state"])
 
 
+def lineage_path(job: str, *, nested: bool = False) -> str:
+    """Returns the path of Dagster's lineage with the group of a job expanded.
+
+    Dagster's page reads the groups from the parameter `expanded`. `global@global:` is its prefix for a group that may
+    span code locations, as all groups do by default.
+
+    Args:
+        job: Name of the job.
+        nested: Whether the groups of its sources, states and sinks are expanded, too.
+    """
+    groups = [dagster_name(job), *([sources_group(job), states_group(job), sinks_group(job)] if nested else [])]
+    return "/asset-groups?expanded=" + ",".join(f"global@global:{group}" for group in groups)
+
+
 def run_tags(job: str) -> dict[str, str]:
     """Returns the tags of runs that sensors and schedules request: their job, and how long they may hold the pool."""
     return {JOB_TAG: job, "dagster/max_runtime": str(MAX_RUNTIME_S)}
@@ -91,6 +122,10 @@ def stream_pool(job: str) -> str:
     return f"stream_{dagster_name(job)}"
 
 
+def _doubled(name: str) -> str:
+    return name.replace(".", "..")
+
+
 __all__ = [
     "JOB_TAG",
     "KINDS",
@@ -98,6 +133,7 @@ __all__ = [
     "checkpoint_key",
     "compaction_key",
     "dagster_name",
+    "lineage_path",
     "partitions_name",
     "rescaled_state_key",
     "restored_state_key",
@@ -106,7 +142,10 @@ __all__ = [
     "savepoint_key",
     "savepoint_partitions",
     "sink_key",
+    "sinks_group",
     "source_key",
+    "sources_group",
     "state_key",
+    "states_group",
     "stream_pool",
 ]

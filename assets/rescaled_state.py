@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakestate.assets.failures import named_failures, refused
-from lakestate.assets.metadata import Metadata
+from lakestate.assets.metadata import Metadata, lineage_link
 from lakestate.assets.names import KINDS, dagster_name, rescaled_state_key, stream_pool
 from lakestate.assets.restore_metadata import ROWS
 from lakestate.assets.run_limits import limit_runtime
@@ -45,10 +45,11 @@ def build_rescaled_state_asset(job: str, policy: SavepointPolicy | None = None) 
         group_name=dagster_name(job),
         kinds=KINDS,
         pool=stream_pool(job),
+        metadata=lineage_link(job),
         description=(
-            f"Changes the parallelism of the stream `{job}`. A running stream changes with its next epoch and without "
-            "a restart, a stopped one with its next start. No state is rewritten: its key groups are distributed over "
-            "another number of subtasks."
+            f"The parallelism of the stream `{job}`, and when it was changed. **Materialize** with `parallelism` in "
+            "the Launchpad changes it: of a running stream with its next epoch and without a restart, of a stopped "
+            "one with its next start. No state is ever rewritten: its key groups go to another number of subtasks."
         ),
     )
     def rescaled_state(

@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakestate.assets.failures import named_failures, refused
-from lakestate.assets.metadata import Metadata
+from lakestate.assets.metadata import Metadata, lineage_link
 from lakestate.assets.names import KINDS, dagster_name, restored_state_key, savepoint_key, stream_pool
 from lakestate.assets.ranges import RANGES, Chosen, chosen_of, joined_names, restore_partitions
 from lakestate.assets.restore_metadata import empty_metadata, part_metadata, whole_metadata
@@ -76,12 +76,14 @@ def build_restored_state_asset(job: str, *, savepoints: dg.AssetKey | None = Non
         group_name=dagster_name(job),
         kinds=KINDS,
         pool=stream_pool(job),
+        metadata=lineage_link(job),
         output_required=False,  # a dry run restores nothing, and writes an observation instead
         description=(
-            f"Restores state of the stream `{job}` from a savepoint, by sixteenths of its key groups. The stream may "
-            "be running or stopped. Choose one savepoint and some ranges: states and timers of these key groups are "
-            "replaced together, and all other keys keep their state. With all ranges and `rewind`, the whole job is "
-            "restored, in a new generation."
+            f"What went back to a savepoint in the stream `{job}`: one savepoint × sixteenths of its key groups. "
+            "**Materialize** replaces the states and timers of the chosen key groups together, while the stream runs "
+            "or is stopped. All other keys keep their state, input is not read again, and sinks keep their rows. "
+            "With all ranges and `rewind` in the Launchpad the whole job goes back, sources and Delta sinks "
+            "included. Nothing is written before the savepoint was validated; `dry_run` writes nothing at all."
         ),
     )
     def restored_state(

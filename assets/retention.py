@@ -8,7 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakestate.assets.failures import named_failures
-from lakestate.assets.metadata import Metadata
+from lakestate.assets.metadata import Metadata, lineage_link
 from lakestate.assets.names import KINDS, dagster_name, partitions_name, retention_key, stream_pool
 from lakestate.assets.run_limits import limit_runtime
 from lakestate.assets.savepoint_metadata import recorded_savepoints
@@ -60,10 +60,12 @@ def build_retention_asset(
         group_name=dagster_name(job),
         kinds=KINDS,
         pool=stream_pool(job),
+        metadata=lineage_link(job),
         description=(
-            f"Deletes what the policy of the stream `{job}` does not keep: checkpoints, epochs, and savepoints that a "
-            "policy took. A first run condemns files; a run after the grace time deletes them. `dry_run` in the "
-            "Launchpad reports what would be deleted."
+            f"What was deleted of the stream `{job}`. **Materialize** deletes what its policy does not keep: "
+            "checkpoints, epochs, and savepoints that a policy took. A first run only condemns files; one after the "
+            "grace time deletes them. It never removes a user's savepoint, and never what the newest epoch needs. "
+            "`dry_run` in the Launchpad reports what would be deleted."
         ),
     )
     def retain(

@@ -6,6 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakestate.assets.failures import named_failures, refused
+from lakestate.assets.metadata import lineage_link
 from lakestate.assets.names import (
     KINDS,
     dagster_name,
@@ -76,11 +77,13 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
         group_name=dagster_name(job),
         kinds=KINDS,
         pool=stream_pool(job),
+        metadata=lineage_link(job),
         check_specs=savepoint_checks(job),
         description=(
-            f"A savepoint of the stream `{job}`, which may be running or stopped, and is not interrupted. By default "
-            "the newest sealed epoch is pinned, and nothing is copied. To take one, materialise and add a partition: "
-            "its key becomes the savepoint's label."
+            f"Savepoints of the stream `{job}`, one per partition. **Materialize** and **Add a partition** takes one, "
+            "validates and records it; the partition's key becomes its label. The stream may be running or stopped, "
+            "and is never interrupted. By default nothing is copied. An existing savepoint is validated again, never "
+            f"replaced. The same on the command line: `lakestate dagster savepoint {job} --label NAME`."
         ),
     )
     def savepoint(

@@ -1,39 +1,39 @@
-"""`<job>/<operator uid>/<state>`: the states of a stream, as external assets, one per state table."""
+"""`<job>/states/<operator uid>.<state>`: the states of a stream, as external assets, one per state table."""
 
 from collections.abc import Sequence
 
 import dagster as dg
 import pyarrow as pa
 
-from lakestate.assets.metadata import Metadata, checkpoint_metadata, size_metadata
-from lakestate.assets.names import KINDS, dagster_name, state_key
+from lakestate.assets.metadata import Metadata, checkpoint_metadata, lineage_link, size_metadata
+from lakestate.assets.names import KINDS, checkpoint_key, dagster_name, state_key, states_group
 from lakestate.assets.state_metadata import column_schema, sample_markdown, spread_metadata
 from state_engine.checkpoint.table import CheckpointRow, StateRow
 from state_engine.log.records import StateSchema
 
 
-def build_state_spec(
-    job: str, table: str, *, about: str = "", deps: Sequence[dg.AssetKey] = (), uri: str = ""
-) -> dg.AssetSpec:
-    """Returns `<job>/<operator uid>/<state>`.
+def build_state_spec(job: str, table: str, *, operator: str = "", about: str = "", uri: str = "") -> dg.AssetSpec:
+    """Returns `<job>/states/<operator uid>.<state>`.
 
     Args:
         job: Name of the job.
         table: Folder of the state below the job's root.
+        operator: Uid of its operator.
         about: What kind of state it is, if that is known.
-        deps: Assets upstream of its operator.
         uri: Address of the folder.
     """
+    owner = f"operator `{operator}` in " if operator else ""
     return dg.AssetSpec(
         key=state_key(job, table),
-        deps=deps,
-        group_name=dagster_name(job),
+        deps=[checkpoint_key(job)],
+        group_name=states_group(job),
         kinds=KINDS,
         description=(
-            f"{about or 'State'} of the stream `{job}`, as its newest completed checkpoint published it. "
-            f"`lakestate sql --root … --job {job}` reads it."
+            f"{about or 'State'} of {owner}the stream `{job}`, as the newest completed checkpoint published it. The "
+            f"sensor `{dagster_name(job)}_checkpoints` reports it. It cannot be materialised, and nothing here "
+            f"changes it. `lakestate sql --root … --job {job}` reads it."
         ),
-        metadata={"dagster/uri": uri} if uri else None,
+        metadata={**lineage_link(job), **({"dagster/uri": uri} if uri else {})},
     )
 
 

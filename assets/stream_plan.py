@@ -1,12 +1,12 @@
-"""The plan of a stream, as far as assets need it: sources, states, sinks, and the edges between them.
+"""The plan of a stream, as far as assets need it: sources, states and sinks.
 
 It comes from two places, and neither imports the job: the plan that `lakestate explain <job> --json` printed, and the
-newest epoch that the job sealed. The plan has names and edges before the first run of the job. The epoch has what
-really exists, such as the tables of sinks and the states that the runtime adds.
+newest epoch that the job sealed. The plan has names before the first run of the job. The epoch has what really
+exists, such as the tables of sinks and the states that the runtime adds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -42,20 +42,6 @@ class Sink(NamedTuple):
     operator: str = ""
 
 
-class Way(NamedTuple):
-    """An input of an operator: another operator, by its uid, or a source, by its name."""
-
-    upstream: str
-    is_source: bool
-
-
-class Feeders(NamedTuple):
-    """What is upstream of a state or sink: the tables of the nearest states, and the names of the nearest sources."""
-
-    tables: frozenset[str] = frozenset()
-    sources: frozenset[str] = frozenset()
-
-
 @dataclass(frozen=True)
 class StreamPlan:
     """The plan of a stream.
@@ -64,44 +50,16 @@ class StreamPlan:
         sources: Its sources.
         states: All states.
         sinks: Its outputs.
-        ways: The inputs of each operator. An operator that is not in it may read every source.
     """
 
     sources: tuple[Source, ...] = ()
     states: tuple[State, ...] = ()
     sinks: tuple[Sink, ...] = ()
-    ways: Mapping[str, tuple[Way, ...]] = field(default_factory=dict)
-
-    def feeders_of(self, uid: str) -> Feeders:
-        """Returns the nearest states and sources upstream of an operator."""
-        if uid not in self.ways:
-            return Feeders(sources=frozenset(source.name for source in self.sources))
-        feeders = Feeders()
-        for way in self.ways[uid]:
-            more = Feeders(sources=frozenset({way.upstream})) if way.is_source else self._given_by(way.upstream)
-            feeders = Feeders(feeders.tables | more.tables, feeders.sources | more.sources)
-        return feeders
-
-    def writers_of(self, sink: Sink) -> Feeders:
-        """Returns the nearest states and sources upstream of a sink; all states if its operator is not known."""
-        if not sink.operator:
-            return Feeders(frozenset(state.table for state in self.states))
-        return self._given_by(sink.operator)
-
-    def _given_by(self, uid: str) -> Feeders:
-        """Returns the states of an operator; for one without states, what is upstream of it."""
-        tables = frozenset(state.table for state in self.states if state.uid == uid)
-        return Feeders(tables) if tables else self.feeders_of(uid)
 
 
 class _ExplainedSource(msgspec.Struct, frozen=True):
     name: str
     kind: str = ""
-
-
-class _ExplainedInput(msgspec.Struct, frozen=True):
-    upstream: str
-    is_source: bool
 
 
 class _ExplainedState(msgspec.Struct, frozen=True):
@@ -118,7 +76,6 @@ class _ExplainedSink(msgspec.Struct, frozen=True):
 
 class _ExplainedOperator(msgspec.Struct, frozen=True):
     uid: str
-    inputs: tuple[_ExplainedInput, ...] = ()
     states: tuple[_ExplainedState, ...] = ()
     sinks: tuple[_ExplainedSink, ...] = ()
 
@@ -152,12 +109,11 @@ def read_plan(job: str, text: bytes | str) -> StreamPlan:
         sources=tuple(Source(source.name, source.kind) for source in plan.sources),
         states=tuple(_states(plan.operators)),
         sinks=tuple(Sink(sink.uid, sink.kind, "", one.uid) for one in plan.operators for sink in one.sinks),
-        ways={one.uid: tuple(Way(way.upstream, way.is_source) for way in one.inputs) for one in plan.operators},
     )
 
 
 def plan_of(manifest: Manifest) -> StreamPlan:
-    """Returns the plan from a sealed epoch: it has no edges, and names sources by number."""
+    """Returns the plan from a sealed epoch: it names sources by number, and not the operators that write to sinks."""
     sources = [
         Source(f"source_{number}", one.kind, one.path) for number, one in enumerate(manifest.fingerprints, start=1)
     ]
@@ -171,7 +127,7 @@ def plan_of(manifest: Manifest) -> StreamPlan:
 
 
 def merged(plan: StreamPlan | None, seen: StreamPlan | None) -> StreamPlan:
-    """Returns both plans in one. For what is in both, `plan` gives names and edges, and `seen` the addresses."""
+    """Returns both plans in one. For what is in both, `plan` gives the names, and `seen` the addresses."""
     if plan is None or seen is None:
         return plan or seen or StreamPlan()
     places = {sink.uid: sink.uri for sink in seen.sinks}
@@ -183,7 +139,6 @@ def merged(plan: StreamPlan | None, seen: StreamPlan | None) -> StreamPlan:
         else plan.sources or seen.sources,
         states=(*plan.states, *(state for state in seen.states if state.table not in tables)),
         sinks=tuple(sink._replace(uri=places.get(sink.uid, "")) for sink in plan.sinks) or seen.sinks,
-        ways=plan.ways,
     )
 
 
@@ -195,4 +150,4 @@ def _states(operators: Sequence[_ExplainedOperator]) -> Iterator[State]:
             yield State(operator.uid, table, f"{state.shape.capitalize()} state of `{state.type}`")
 
 
-__all__ = ["Sink", "Source", "State", "StreamPlan", "Way", "merged", "plan_of", "read_plan"]
+__all__ = ["Sink", "Source", "State", "StreamPlan", "merged", "plan_of", "read_plan"]

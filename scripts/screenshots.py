@@ -16,8 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests" / "browser"))
 
-from dagster_pages import AssetPage  # noqa: E402
+from dagster_pages import AssetPage, Lineage  # noqa: E402
 from playwright.sync_api import FloatRect, Page, expect, sync_playwright  # noqa: E402
+
+from lakestate.assets.names import lineage_path  # noqa: E402
 
 WIDTH, HEIGHT = 1440, 1000
 SETTLE_MS, TRIES = 5_000, 12
@@ -26,9 +28,8 @@ SETTLE_MS, TRIES = 5_000, 12
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--url", default="http://127.0.0.1:3000", help="of Dagster's web server")
-    parser.add_argument("--location", default="lakestate", help="the code location")
     parser.add_argument("--job", default="flights")
-    parser.add_argument("--state", default="aircraft/legs", help="operator uid and state whose key groups are shown")
+    parser.add_argument("--state", default="aircraft.legs", help="operator uid and state whose key groups are shown")
     parser.add_argument("--savepoint", default="before-upgrade", help="name of the savepoint that is taken")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     given = parser.parse_args()
@@ -38,7 +39,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path)
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.set_default_timeout(60_000)
         expect.set_options(timeout=60_000)
         take(page, given)
@@ -47,13 +48,13 @@ def main() -> None:
 
 def take(page: Page, given: argparse.Namespace) -> None:
     """Takes all pictures."""
-    page.set_viewport_size({"width": WIDTH, "height": 2 * HEIGHT})
-    page.goto(f"{given.url}/locations/{given.location}/asset-groups/{given.job}/lineage")
-    expect(page.locator("body")).to_contain_text("Materialized")
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT + 150})
+    lineage = Lineage(page, given.url).open(lineage_path(given.job))
+    lineage.shows(["sources", "states", "sinks", "Materialized"])
     shoot(page, given.out / "graph.png")
 
     page.set_viewport_size({"width": WIDTH, "height": 4 * HEIGHT})
-    AssetPage(page, given.url, f"{given.job}/{given.state}").open()
+    AssetPage(page, given.url, f"{given.job}/states/{given.state}").open()
     expect(page.locator("body")).to_contain_text("key_groups")
     page.wait_for_timeout(SETTLE_MS)
     top, end = (page.get_by_text(text, exact=True).first.bounding_box() for text in ("Metadata", "View in graph"))

@@ -110,7 +110,7 @@ class Card(KeyedProcessFunction):
             yield MALFORMED, (line, reason)
             return
         payment = (value.at, value.id, value.card, value.merchant, value.country, value.amount)
-        if ctx.timestamp() <= ctx.timer_service().current_watermark():
+        if ctx.timestamp() <= ctx.timer_service().current_watermark():  # type: ignore[operator]
             yield LATE, payment
             return
 
@@ -124,7 +124,7 @@ class Card(KeyedProcessFunction):
         yield from self.extend_session(value, ctx)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        yield self.end_session(ctx.get_current_key(), Session(*self.session.value()))
+        yield self.end_session(ctx.get_current_key(), Session(*self.session.value()))  # type: ignore[misc]
 
     def is_large(self, amount: Decimal) -> Iterator[tuple[str, str]]:
         """Compares a payment with the mean of those before, and adds it to them."""

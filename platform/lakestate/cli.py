@@ -8,6 +8,7 @@ from lakestate.commands.cancel import cancel
 from lakestate.commands.checkpoint import checkpoint
 from lakestate.commands.checkpoints import checkpoints
 from lakestate.commands.compact import compact
+from lakestate.commands.dagster import dagster
 from lakestate.commands.init import init
 from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
@@ -63,6 +64,7 @@ app.command("inspect", rich_help_panel=_INSPECT)(inspect)
 app.command("sql", rich_help_panel=_INSPECT)(sql)
 app.command("savepoint", rich_help_panel=_RESTORE)(savepoint)
 app.add_typer(savepoints, name="savepoints", rich_help_panel=_RESTORE)
+app.add_typer(dagster, name="dagster", rich_help_panel=_RESTORE)
 app.command("restore", rich_help_panel=_RESTORE)(restore)
 app.command("retain", rich_help_panel=_STORAGE)(retain)
 app.command("compact", rich_help_panel=_STORAGE)(compact)

@@ -18,6 +18,14 @@ class UnknownTriggerError(LakestateError):
     """No operation with this id is known."""
 
 
+class CodeLocationError(LakestateError):
+    """Dagster's code location or its instance cannot be loaded, or the code location does not have the job."""
+
+
+class SavepointRunError(LakestateError):
+    """A Dagster run for a savepoint failed, or cannot begin now."""
+
+
 class AddressError(LakestateError):
     """An address is missing or invalid, or it contains a secret."""
 
@@ -26,4 +34,12 @@ class ProjectError(LakestateError):
     """A project cannot be written: its name or its folder is not suitable."""
 
 
-__all__ = ["AddressError", "JobMayRunError", "JobNotRunningError", "ProjectError", "UnknownTriggerError"]
+__all__ = [
+    "AddressError",
+    "CodeLocationError",
+    "JobMayRunError",
+    "JobNotRunningError",
+    "ProjectError",
+    "SavepointRunError",
+    "UnknownTriggerError",
+]

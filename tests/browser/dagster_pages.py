@@ -58,6 +58,43 @@ class AssetPage:
         self._page.get_by_role("button", name=button).click()
 
 
+class Lineage:
+    """The lineage of all assets; it draws only the nodes that its window has room for.
+
+    Args:
+        page: The page of the browser.
+        url: The address of the web server.
+    """
+
+    def __init__(self, page: Page, url: str) -> None:
+        self._page, self._url = page, url
+        self._names = page.locator("[class*=AssetNode_assetName]")
+
+    def open(self, path: str) -> "Lineage":
+        """Opens a path of it; returns itself."""
+        self._page.goto(f"{self._url}{path}")
+        return self
+
+    def shows(self, names: Sequence[str]) -> None:
+        """Waits until there are nodes or collapsed groups of these names."""
+        for name in names:
+            expect(self._page.locator("foreignObject").get_by_text(name, exact=True).first).to_be_attached()
+
+    def hides(self, names: Sequence[str]) -> None:
+        """Waits until there are no nodes of these names."""
+        for name in names:
+            expect(self._page.locator("foreignObject").get_by_text(name, exact=True)).to_have_count(0)
+
+    def nodes(self, number: int) -> list[str]:
+        """Waits for this number of nodes; returns their names."""
+        expect(self._names).to_have_count(number)
+        return self._names.all_inner_texts()
+
+    def edges(self, number: int) -> None:
+        """Waits for this number of edges."""
+        expect(self._page.locator("path[marker-end]")).to_have_count(number)
+
+
 def shows(where: Locator, texts: Sequence[str]) -> None:
     """Waits until all these texts are shown."""
     for text in texts:

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
-from dagster_pages import AssetPage, shows
+from dagster_pages import AssetPage, Lineage, shows
 from playwright.sync_api import Page
 from restores import chosen_of, restore_by_clicks, take_last_nights
+from wide_plan import WIDE
 
+from lakestate.assets.names import lineage_path
 from lakestate.assets.ranges import range_name
 from state_engine.inspect import diff_states, open_job
 from state_engine.key_groups import key_group_of
@@ -23,12 +25,36 @@ def place(stream: Any) -> str:
     return f"epoch:{newest.manifest.generation}/{newest.manifest.epoch}"
 
 
-def test_the_graph_shows_the_assets_of_a_job_as_one_group(live: Any, page: Page) -> None:
-    group = f"{live.url}/locations/live/asset-groups/{JOB}"
-    page.goto(f"{group}/lineage")  # it draws what its window has room for
-    shows(page.locator("body"), [JOB, "Asset Group", "checkpoint", "Spark", "Delta Lake"])
-    page.goto(f"{group}/list")
-    shows(page.locator("body"), ["checkpoint", "savepoint", "restored_state", "rescaled_state", "retention", "legs"])
+def test_a_link_opens_the_lineage_with_the_group_of_a_job_expanded(live: Any, page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 2_000})  # Dagster draws what its window has room for
+    graph = Lineage(page, live.url).open(lineage_path(JOB))
+    graph.shows(["checkpoint", "savepoint", "restored_state", "rescaled_state", "retention", "compaction"])
+    graph.shows(["sources", "states", "sinks"])
+    graph.hides(["flights_source", "aircraft.legs", "legs_sink"])
+
+
+def test_every_node_of_a_job_of_ten_states_and_six_sinks_has_a_name_of_its_own(live_dagster: Any, page: Page) -> None:
+    live_dagster.declare("wide", plan=WIDE)
+    page.set_viewport_size({"width": 1440, "height": 4_500})
+    graph = Lineage(page, live_dagster.url).open(lineage_path("wide", nested=True))
+    graph.shows(["alerts.threshold", "sessions.count", "totals.count", "flights_source", "flights_sink", "checkpoint"])
+    names = graph.nodes(2 + 1 + 10 + 6 + 5)
+    assert len(names) == len(set(names))
+    graph.edges(2 + 10 + 6 + 1)  # sources to checkpoint, checkpoint to states and sinks, savepoint to restored state
+
+
+@pytest.mark.parametrize("asset", ["checkpoint", "savepoint", "states/aircraft.legs"])
+def test_the_page_of_an_asset_has_a_link_to_the_lineage(live: Any, page: Page, asset: str) -> None:
+    AssetPage(page, live.url, f"{JOB}/{asset}").open()
+    link = page.locator(f"a[href='{lineage_path(JOB)}']").first
+    with page.context.expect_page() as opened:
+        link.click()
+    shows(opened.value.locator("body"), ["Global asset lineage", "checkpoint", "restored_state"])
+
+
+def test_the_group_of_a_job_lists_what_can_be_done_with_it(live: Any, page: Page) -> None:
+    page.goto(f"{live.url}/locations/live/asset-groups/{JOB}/list")
+    shows(page.locator("body"), ["checkpoint", "savepoint", "restored_state", "rescaled_state", "retention"])
 
 
 def test_the_page_of_a_checkpoint_shows_what_it_is(live: Any, page: Page) -> None:

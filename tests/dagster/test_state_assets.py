@@ -171,19 +171,20 @@ def test_a_job_that_has_run_has_its_states_in_the_lineage(stream):
     node = graph.get(KEY)
     assert not node.is_executable
     assert node.kinds == {"spark", "deltalake"}
-    assert node.group_name == "flights"
-    assert node.description.startswith("Value state of `bigint` of the stream `flights`")
+    assert node.group_name == "flights/states"
+    assert node.description.startswith("Value state of `bigint` of operator `aircraft` in the stream `flights`")
+    assert node.parent_keys == {checkpoint_key("flights")}
     graph = build_stream_definitions("flights", stream.state_store, plan=StreamPlan()).resolve_asset_graph()
-    assert graph.get(checkpoint_key("flights")).parent_keys == {KEY}
+    assert graph.get(KEY).parent_keys == {checkpoint_key("flights")}
 
 
 def test_a_job_that_never_ran_has_those_of_its_plan(stream):
     graph = build_stream_definitions("flights", stream.state_store).resolve_asset_graph()
-    assert graph.get(KEY).parent_keys == {dg.AssetKey(["flights", "sources", "flights"])}
-    assert len(graph.get(checkpoint_key("flights")).parent_keys) == 6
+    assert graph.get(KEY).parent_keys == {checkpoint_key("flights")}
+    assert graph.get(checkpoint_key("flights")).parent_keys == {dg.AssetKey(["flights", "sources", "flights_source"])}
     graph = build_stream_definitions("flights", stream.state_store, plan=StreamPlan()).resolve_asset_graph()
     assert KEY not in graph.get_all_asset_keys()
-    assert graph.get(checkpoint_key("flights")).parent_keys == set()
+    assert graph.get(checkpoint_key("flights")).child_keys == set()
 
 
 def test_a_store_that_does_not_answer_does_not_keep_a_code_location_from_loading(stream, monkeypatch, caplog):

@@ -1,13 +1,17 @@
 """The parts of a stream, without importing the job: from the output of `lakestate explain`, and from its epochs."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from wide_plan import WIDE
 
 from lakestate.assets import build_lineage
-from lakestate.assets.stream_plan import Feeders, Sink, Source, State, StreamPlan, Way, merged, plan_of, read_plan
+from lakestate.assets.stream_plan import Sink, Source, State, StreamPlan, merged, plan_of, read_plan
 from lakestate.registry import find_plan
 from state_engine.errors import JobDefinitionError
 from state_engine.log.records import Manifest, OperatorEpoch, SinkTable, Span
@@ -19,11 +23,6 @@ PLAN = StreamPlan(
     sources=(Source("flights", "parquet"),),
     states=(State("aircraft", "aircraft/legs"), State("carrier", "carrier/record")),
     sinks=(Sink("legs", "DeltaSink", "", "aircraft"), Sink("late", "DeltaSink", "", "filter")),
-    ways={
-        "aircraft": (Way("flights", True),),
-        "filter": (Way("aircraft", False), Way("flights", True)),
-        "carrier": (Way("filter", False),),
-    },
 )
 
 
@@ -44,8 +43,6 @@ def test_the_flights_are_known_before_they_ever_run():
     assert {(sink.uid, sink.operator) for sink in plan.sinks} == {
         ("legs", "aircraft"), ("no_tailnum", "aircraft"), ("carriers", "carrier"),
     }  # fmt: skip
-    assert plan.feeders_of("aircraft") == Feeders(sources=frozenset({"flights"}))
-    assert len(plan.feeders_of("carrier").tables) == 5
 
 
 @pytest.mark.parametrize("job", ["flights", "fraud", "orders"])
@@ -59,12 +56,6 @@ def test_the_plan_of_an_example_is_that_of_its_code(job):
     written = json.loads((ROOT / "examples" / job / "job.plan.json").read_bytes())
     again = f"lakestate explain {job} --json > examples/{job}/job.plan.json"
     assert written == json.loads(msgspec.json.encode(explained)), again
-
-
-def test_what_feeds_an_operator_is_found_through_those_without_state():
-    assert PLAN.feeders_of("carrier") == Feeders(frozenset({"aircraft/legs"}), frozenset({"flights"}))
-    assert PLAN.writers_of(PLAN.sinks[0]) == Feeders(frozenset({"aircraft/legs"}))
-    assert PLAN.writers_of(PLAN.sinks[1]) == PLAN.feeders_of("filter")
 
 
 def test_an_epoch_has_states_sources_and_tables_of_sinks():
@@ -84,8 +75,6 @@ def test_an_epoch_has_states_sources_and_tables_of_sinks():
     assert [state.table for state in explained.states] == ["aircraft/legs"], "an operator that is gone has no state now"
     assert explained.sources == (Source("source_1", "parquet", "file:/in"),)
     assert explained.sinks == (Sink("legs", "delta", "/new"),)
-    assert explained.feeders_of("aircraft") == Feeders(sources=frozenset({"source_1"}))
-    assert explained.writers_of(explained.sinks[0]) == Feeders(frozenset({"aircraft/legs"}))
 
 
 def test_a_plan_and_an_epoch_make_one():
@@ -103,34 +92,56 @@ def test_a_plan_and_an_epoch_make_one():
     assert merged(None, None) == StreamPlan()
 
 
-@pytest.mark.parametrize("uid", ["sources", "sinks"])
-def test_an_operator_may_have_the_name_of_a_group_beside_operators(uid):
-    """Its state is not taken for a source or a sink with that name."""
+NAME = st.text("ab._-", min_size=1, max_size=4).filter(lambda name: name[0] in "ab")
+STATE_NAME = NAME | NAME.map("_{}".format)  # the runtime's own states begin with a sign
+
+
+@given(st.sets(st.tuples(st.booleans(), NAME, STATE_NAME)), st.sets(NAME), st.sets(NAME))
+@example({(False, "a.b", "c"), (False, "a", "b.c"), (True, "a", "b.c")}, {"a"}, {"a"})
+@example({(False, "sinks", "a"), (False, "a", "a_sink")}, {"a"}, {"a.a", "a"})
+def test_no_two_nodes_of_a_job_have_the_same_name(states, sources, sinks):
+    """The graph shows the last part of a key."""
     plan = StreamPlan(
-        sources=(Source("s"),),
-        states=(State(uid, f"{uid}/s"), State("operators", "operators/s")),
-        sinks=(Sink("s", "DeltaSink", "", uid),),
-        ways={uid: (Way("s", True),)},
+        sources=tuple(Source(name) for name in sources),
+        states=tuple(State(uid, f"_operator/{uid}/{name}" if own else f"{uid}/{name}") for own, uid, name in states),
+        sinks=tuple(Sink(uid) for uid in sinks),
     )
-    specs = build_lineage("flights", plan, uri="/state/flights")
-    keys = [spec.key.to_user_string() for spec in specs]
-    assert len(keys) == len(set(keys))
-    assert {f"flights/operators/{uid}/s", "flights/operators/s", "flights/sources/s", "flights/sinks/s"} <= set(keys)
+    names = [spec.key.path[-1] for spec in build_lineage("flights", plan)]
+    names += ["savepoint", "restored_state", "rescaled_state", "retention", "compaction"]
+    assert len(names) == len(set(names))
 
 
-def test_the_lineage_goes_from_sources_by_states_to_checkpoint_and_sinks():
+@pytest.mark.parametrize("job", ["flights", "orders"])
+def test_no_two_nodes_of_an_example_have_the_same_name(job):
+    from lakestate.definitions import defs
+
+    graph = defs.resolve_asset_graph()
+    keys = [key for key in graph.get_all_asset_keys() if (graph.get(key).group_name or "").split("/")[0] == job]
+    names = [key.path[-1] for key in keys]
+    assert len(names) == len(set(names)) >= 14
+
+
+def test_the_lineage_goes_from_sources_by_the_checkpoint_to_states_and_sinks():
     specs = {spec.key.to_user_string(): spec for spec in build_lineage("flights", PLAN, uri="/state/flights")}
-
-    def upstream(key):
-        return {dep.asset_key.to_user_string() for dep in specs[key].deps}
-
-    assert upstream("flights/sources/flights") == set()
-    assert upstream("flights/aircraft/legs") == {"flights/sources/flights"}
-    assert upstream("flights/carrier/record") == {"flights/aircraft/legs", "flights/sources/flights"}
-    assert upstream("flights/checkpoint") == {"flights/aircraft/legs", "flights/carrier/record"}
-    assert upstream("flights/sinks/legs") == {"flights/aircraft/legs"}
-    assert specs["flights/aircraft/legs"].metadata["dagster/uri"] == "/state/flights/aircraft/legs"
+    upstream = {key: {dep.asset_key.to_user_string() for dep in spec.deps} for key, spec in specs.items()}
+    assert upstream == {
+        "flights/sources/flights_source": set(),
+        "flights/checkpoint": {"flights/sources/flights_source"},
+        "flights/states/aircraft.legs": {"flights/checkpoint"},
+        "flights/states/carrier.record": {"flights/checkpoint"},
+        "flights/sinks/legs_sink": {"flights/checkpoint"},
+        "flights/sinks/late_sink": {"flights/checkpoint"},
+    }
+    assert specs["flights/states/aircraft.legs"].metadata["dagster/uri"] == "/state/flights/aircraft/legs"
     dg.Definitions.validate_loadable(dg.Definitions(assets=list(specs.values())))
+
+
+def test_the_lineage_of_a_job_of_ten_states_and_six_sinks_has_few_edges():
+    specs = build_lineage("wide", WIDE)
+    assert len(specs) == 2 + 1 + 10 + 6
+    assert sum(len([*spec.deps]) for spec in specs) == len(specs) - 1
+    groups = Counter(spec.group_name for spec in specs)
+    assert groups == {"wide": 1, "wide/sources": 2, "wide/states": 10, "wide/sinks": 6}
 
 
 def test_sources_and_sinks_may_be_assets_of_another_project():
@@ -139,8 +150,8 @@ def test_sources_and_sinks_may_be_assets_of_another_project():
         spec.key.to_user_string(): spec
         for spec in build_lineage("flights", PLAN, sources={"flights": raw}, sinks={"legs": mart})
     }
-    assert not {"flights/sources/flights", "flights/sinks/legs", "raw/flights", "mart"} & specs.keys()
-    assert raw in {dep.asset_key for dep in specs["flights/aircraft/legs"].deps}
+    assert not {"flights/sources/flights_source", "flights/sinks/legs_sink", "raw/flights", "mart"} & specs.keys()
+    assert raw in {dep.asset_key for dep in specs["flights/checkpoint"].deps}
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b'{"job": 3}', b'{"job": "orders"}', b"[]"])
@@ -166,7 +177,7 @@ def test_operator_state_has_a_key_of_its_own():
         }
     )
     keys = [spec.key.to_user_string() for spec in build_lineage("j", read_plan("j", text))]
-    assert keys == ["j/o/s", "j/_operator/o/s", "j/checkpoint"]
+    assert keys == ["j/checkpoint", "j/states/o.s", "j/states/_operator.o.s"]
 
 
 def test_a_plan_beside_a_module_is_found_without_importing_it(tmp_path, monkeypatch):

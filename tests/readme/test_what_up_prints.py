@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_page_shows_what_there_is_to_click() -> None:
     output = io.StringIO()
     layout = Layout(Path("/srv/.lakestate/up"))
-    print_what_to_click(Console(file=output, width=1_000), Record(port=3000, every_s=15), layout)
+    print_what_to_click(Console(file=output, width=1_000), Record(port=3000, every_s=15), layout, ["flights", "orders"])
     printed = "\n".join(line.rstrip() for line in output.getvalue().strip().splitlines())
     assert printed in (ROOT / "docs" / "try-it.md").read_text()
 

@@ -1,4 +1,4 @@
-"""`docs/command-line.md` and `docs/try-it.md` have every verb of the command with exactly the options that it has."""
+"""The pages of the command have every verb of the command with exactly the options that it has."""
 
 import re
 from collections.abc import Iterator
@@ -10,8 +10,9 @@ import typer
 
 from lakestate.cli import app
 
+PAGES = ("command-line.md", "try-it.md", "dagster/command-line.md")
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("command-line.md", "try-it.md"))
+PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in PAGES)
 SECTIONS = {
     heading.split("`")[1]: text for heading, text in re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", PAGE, re.MULTILINE)
 }

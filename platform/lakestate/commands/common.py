@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from lakestate.errors import AddressError, JobNotRunningError, ProjectError, UnknownTriggerError
+from lakestate.errors import AddressError, CodeLocationError, JobNotRunningError, ProjectError, UnknownTriggerError
 from state_engine.errors import (
     JobAlreadyRunningError,
     JobDefinitionError,
@@ -42,6 +42,7 @@ _NOT_THERE = (
     JobAlreadyRunningError,
     UnknownTriggerError,
     AddressError,
+    CodeLocationError,
     ProjectError,
 )
 

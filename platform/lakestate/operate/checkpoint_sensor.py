@@ -46,7 +46,11 @@ def build_checkpoint_sensor(
         name=f"{dagster_name(job)}_checkpoints",
         minimum_interval_seconds=max(1, round(every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Reports the newest completed checkpoint of the stream `{job}`, its states and its checks.",
+        description=(
+            f"Reports the newest completed checkpoint of the stream `{job}`, its states and its checks, every "
+            f"{every.total_seconds():g} s. Stopped, it changes nothing for the stream: once started again it reports "
+            "the newest checkpoint. It never launches runs."
+        ),
     )
     def report_checkpoint(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource

@@ -50,7 +50,10 @@ def build_cron_schedule(job: str, what: str, key: dg.AssetKey, cron: str, timezo
             target=dg.AssetSelection.assets(key),
             execution_timezone=timezone,
             default_status=dg.DefaultScheduleStatus.RUNNING,
-            description=f"Requests runs of {what} for the stream `{job}`.",
+            description=(
+                f"Launches a run of `{key.to_user_string()}` at these times, as Materialize does. Stopped, {what} runs "
+                f"only when a user materialises it; the stream `{job}` goes on."
+            ),
         )
         def ask(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
             return dg.RunRequest(run_key=context.scheduled_execution_time.isoformat(), tags=run_tags(job))

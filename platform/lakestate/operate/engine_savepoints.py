@@ -72,7 +72,10 @@ def build_engine_savepoint_sensor(
             dg.DefaultSensorStatus.RUNNING if policy.record_taken_elsewhere else dg.DefaultSensorStatus.STOPPED
         ),
         asset_selection=dg.AssetSelection.assets(key),
-        description=f"Adds partitions for savepoints of the stream `{job}` that were taken outside of this asset.",
+        description=(
+            f"Adds a partition of `{job}/savepoint` for each savepoint that was taken outside of Dagster, and "
+            "launches a run that validates and records it. It never takes or removes a savepoint."
+        ),
     )
     def record_savepoints(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource

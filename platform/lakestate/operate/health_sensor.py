@@ -92,7 +92,9 @@ def _describe_sensor(job: str, policy: RestartPolicy | None) -> str:
         return f"Reports when the driver of the stream `{job}` has failed or hangs, and changes nothing."
     return (
         f"Restarts the driver of the stream `{job}` when it has failed ({policy.strategy}), if it was started "
-        "supervised (`lakestate start`). Restarts, failures and hangs are observations of the checkpoint asset."
+        f"supervised (`lakestate start`, `{dagster_name(job)}_start`). It never starts a stream that no user has "
+        "started or that a user has stopped, and stopping this sensor does not stop the stream. Restarts, failures and "
+        "hangs are observations of the checkpoint asset."
     )
 
 

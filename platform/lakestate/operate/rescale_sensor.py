@@ -73,8 +73,12 @@ def build_rescale_sensor(job: str, policy: RescalePolicy, *, key: dg.AssetKey | 
         target=dg.AssetSelection.assets(key),
         minimum_interval_seconds=max(1, round(policy.look_every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Watches the lag of the stream `{job}`, and "
-        + ("rescales it." if policy.action == "act" else "proposes another parallelism."),
+        description=f"Watches the lag of the stream `{job}`. If it lags or idles, "
+        + (
+            f"a run of `{job}/rescaled_state` is launched."
+            if policy.action == "act"
+            else f"an observation of `{job}/rescaled_state` proposes another parallelism; it never rescales by itself."
+        ),
     )
     def watch_lag(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource, rest_client: RestClientResource

@@ -40,7 +40,10 @@ def build_savepoint_schedule(
             target=dg.AssetSelection.assets(key),
             execution_timezone=policy.timezone,
             default_status=dg.DefaultScheduleStatus.RUNNING,
-            description=f"Requests savepoints of the stream `{job}`.",
+            description=(
+                f"Adds a partition of `{job}/savepoint` at these times, and launches the run that takes it. If times "
+                "were missed, one savepoint is taken for all of them. Stopped, none is taken by time."
+            ),
         )
         def schedule_savepoint(
             context: dg.ScheduleEvaluationContext, state_store: StateStoreResource

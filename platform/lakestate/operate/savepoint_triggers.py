@@ -32,7 +32,10 @@ def build_savepoint_trigger_sensor(
         minimum_interval_seconds=max(1, round(policy.look_every.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
         asset_selection=dg.AssetSelection.assets(key),
-        description=f"Requests savepoints of the stream `{job}` when its policy wants one; each tick gives the reason.",
+        description=(
+            f"Adds a partition of `{job}/savepoint` and launches the run that takes it when the policy of the stream "
+            "wants one; each tick gives the reason. Stopped, no savepoint is taken by these rules."
+        ),
     )
     def trigger_savepoint(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource

@@ -12,6 +12,16 @@ from lakestate.resources import JobControlResource
 from lakestate.supervision import Condition, StartRequest, wanted_of
 from state_engine.savepoint import SavepointRequest
 
+_START = (
+    "Starts the driver of the stream `{job}` as a process of its own, supervised: it goes on after this run has "
+    "ended, and is restarted when it fails. It resumes from its newest sealed epoch, with the options of its last "
+    "start, unless the Launchpad gives others. A stream that runs already is never started twice."
+)
+_STOP = (
+    "Stops the driver of the stream `{job}` between two epochs, after a savepoint; if the savepoint fails, the stream "
+    "goes on. It stays stopped until a user starts it. State and tables are never deleted."
+)
+
 
 class StartConfig(dg.Config):
     """How a stream is started; an omitted setting is that of its last start."""
@@ -43,7 +53,7 @@ def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
     """Returns `<job>_start` and `<job>_stop`, which never run together with a restore or a rescale of the stream."""
     name, pool = dagster_name(job), stream_pool(job)
 
-    @dg.op(name=f"start_{name}", pool=pool, description=f"Starts the driver of the stream `{job}`, supervised.")
+    @dg.op(name=f"start_{name}", pool=pool, description=_START.format(job=job))
     def start(context: dg.OpExecutionContext, config: StartConfig, job_control: JobControlResource) -> None:
         with named_failures():
             started = job_control.start(job, _request(job_control, job, config))
@@ -53,7 +63,7 @@ def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
             raise refused(f"{job} has not started: {seen.last_words.cause}", action=f"Its log: {job_control.log(job)}")
         context.add_output_metadata({"pid": started.pid, "condition": str(seen.condition), "url": seen.url or ""})
 
-    @dg.op(name=f"stop_{name}", pool=pool, description=f"Stops the driver of the stream `{job}` between two epochs.")
+    @dg.op(name=f"stop_{name}", pool=pool, description=_STOP.format(job=job))
     def stop(context: dg.OpExecutionContext, config: StopConfig, job_control: JobControlResource) -> None:
         request = SavepointRequest(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
         with named_failures():

@@ -61,9 +61,10 @@ def up(
             record = _bring_up(console, course, layout, record, port, every)
             _tell(console, course.look(), record, as_json=as_json)
             if not as_json:
+                from lakestate.up.streams import Streams
                 from lakestate.up.view import print_what_to_click
 
-                print_what_to_click(console, record, layout)
+                print_what_to_click(console, record, layout, Streams.names)
         if foreground:
             _stay(console, course)
             with only_one(layout.folder):

@@ -1,5 +1,6 @@
 """Prints what `lakestate up` and `lakestate down` show."""
 
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -7,6 +8,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from rich.table import Table
 from rich.text import Text
 
+from lakestate.assets.names import lineage_path
 from lakestate.commands.common import add_row, make_table
 from lakestate.up.course import Look, describe
 from lakestate.up.layout import Layout
@@ -68,11 +70,10 @@ def print_status(console: Console, look: Look, record: Record) -> None:
             console.print(Text(f"{job}: {state.cause} Its log: {state.log}"))
 
 
-def print_what_to_click(console: Console, record: Record, layout: Layout) -> None:
-    """Prints the address of Dagster, and what to look at there."""
+def print_what_to_click(console: Console, record: Record, layout: Layout, jobs: Sequence[str]) -> None:
+    """Prints the address of Dagster, links to the lineage of each stream, and what to look at."""
     grid = Table.grid(padding=(0, 2))
     for click, see in (
-        ("Lineage", "two groups, flights and orders: sources, states, checkpoints, savepoints"),
         ("flights/checkpoint, Plots", "rows, keys, bytes and duration of each checkpoint, a few seconds late"),
         ("orders/savepoint, Materialize…", "add a partition, enter a name, Launch: the stream keeps running"),
         ("orders/restored_state, Materialize…", "choose a savepoint and key ranges: a backfill restores them"),
@@ -80,6 +81,8 @@ def print_what_to_click(console: Console, record: Record, layout: Layout) -> Non
     ):
         grid.add_row(Text(click, style="bold"), Text(see, overflow="fold"))
     console.print(Text.assemble("\nDagster: ", (record.url, "bold")))
+    for job in jobs:
+        console.print(Text(f"Lineage of {job}: {record.url}{lineage_path(job)}"), soft_wrap=True)
     console.print(grid)
     console.print(
         Text(
