@@ -66,6 +66,16 @@ def test_a_partition_that_exists_is_validated_and_no_second_savepoint_is_taken(p
     assert f"savepoint {pin.savepoint_id} existed, and was validated" in second.stdout
 
 
+def test_a_code_location_with_an_executor_of_processes_takes_one_too(project, stream):
+    """A component's steps run in the executor of its code location; Dagster's default starts a process for each."""
+    stream.checkpoints(1, 1)
+    text = DEFINITIONS.format(root=stream.state_store.root)
+    (project / "location.py").write_text(text.replace("))\n", "), executor=None)\n"))
+    done = savepoint("-f", "location.py")
+    assert done.exit_code == 0, done.output
+    assert len(list_savepoints(stream.state_store.root, "flights")) == 1
+
+
 def test_the_workspace_of_the_folder_is_the_code_location_unless_one_is_named(project, stream):
     stream.checkpoints(1, 1)
     (project / "workspace.yaml").write_text("load_from: [{python_file: location.py}]\n")
