@@ -1,8 +1,9 @@
 """The state of the example `flights` in 32 epochs, three savepoints of it, and the note that it shall run."""
 
+from samples import published, savepoint_called
+
 from lakestate.registry import build_dry
 from lakestate.supervision.records import StartRequest, Wanted, WantedFile, absolute_root, driver_folder
-from samples import published, savepoint_called
 from state_engine.spark.driver.startup import shapes_of
 from state_engine.testing.changes import append, put
 
@@ -25,7 +26,12 @@ def given(monkeypatch):
         notes.write(Wanted(state="running", since=builder.now_ms, request=StartRequest()))
     names = {}
     yield names
-    assert {command.split()[1] for command in names["commands_of_page"]} >= {"savepoint", "savepoints", "status", "restore"}
+    assert {command.split()[1] for command in names["commands_of_page"]} >= {
+        "savepoint",
+        "savepoints",
+        "status",
+        "restore",
+    }
 
 
 def changes(tailnum):
