@@ -77,7 +77,7 @@ def test_the_lock_satisfies_the_project() -> None:
     wanted = [
         *pyproject["project"]["dependencies"],
         *(line for lines in pyproject["project"]["optional-dependencies"].values() for line in lines),
-        *pyproject["dependency-groups"]["dev"],
+        *(line for lines in pyproject["dependency-groups"].values() for line in lines),
         *pyproject["build-system"]["requires"],
     ]
     locked: dict[str, list[str]] = {}
