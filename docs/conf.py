@@ -84,7 +84,7 @@ html_theme_options = {
     "navigation_depth": 3,
     "pygments_light_style": "default",
     "pygments_dark_style": "github-dark",
-    "secondary_sidebar_items": {"index": [], "**": ["page-toc"]},
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
