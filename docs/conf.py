@@ -54,9 +54,7 @@ nitpick_ignore_regex = [
 ]
 
 # Pages are GitHub's Markdown, so that the repository browser shows them as well.
-myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
-myst_linkify_fuzzy_links = False
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
