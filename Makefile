@@ -21,14 +21,14 @@ PROJECT_STAMP := $(VENV)/.stamp-project-$(call digest,$(PROJECT_FILES))
 JARS_STAMP := $(VENV)/.stamp-jars-$(call digest,$(LOCK_FILES))-$(JAR_PLACE)
 
 # These verbs never start a JVM, so a machine without Java may run them.
-PREFLIGHT := $(if $(filter check format lint types lock dist,$(MAKECMDGOALS)),--no-java)
+PREFLIGHT := $(if $(filter check format lint types lock dist docs diagrams,$(MAKECMDGOALS)),--no-java)
 CLASS_ARCHIVE := $(VENV)/share/lakestate/spark-classes.jsa
 TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 
 # Files stay together, for what their tests share; `selection.py` puts the longest first.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup faster environment up down demo test test-long campaign check lint types imports format lock dist release-check golden-root bench flink clean
+.PHONY: help setup faster environment up down demo test test-long campaign check docs diagrams lint types imports format lock dist release-check golden-root bench flink clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,15 @@ campaign: $(PROJECT_STAMP) ## random histories of the protocol on all cores (ARG
 check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
 	$(BIN)/pytest --quick --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)
 
+# Every page is read anew: Sphinx reports what is wrong with a page only when it reads it.
+docs: $(PROJECT_STAMP) ## the documentation site in build/docs; a broken link is an error
+	@rm -rf build/docs
+	@$(BIN)/python -m sphinx -b html -q -E -W --keep-going -d build/doctrees docs build/docs $(ARGS)
+	@echo "Open $(CURDIR)/build/docs/index.html"
+
+diagrams: $(PROJECT_STAMP) ## the pictures of the diagrams in docs/, after a diagram has changed (npm, chromium)
+	$(BIN)/python scripts/render_diagrams.py
+
 lint: $(PROJECT_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -74,7 +83,7 @@ format: $(PROJECT_STAMP) ## format the code and sort its imports
 	$(BIN)/ruff format .
 
 lock: $(UV_STAMP) ## resolve requirements.lock anew (ARGS=--upgrade for newer versions)
-	$(UV) pip compile pyproject.toml --all-extras --group bench --group dev --universal --python-version 3.11 --generate-hashes \
+	$(UV) pip compile pyproject.toml --all-extras --group bench --group dev --group docs --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements.lock $(ARGS)
 
 dist: $(PROJECT_STAMP) ## wheel and source archive in dist/

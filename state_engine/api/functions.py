@@ -196,7 +196,7 @@ class ColumnAggregateFunction(AggregateFunction):
                 without an accumulator.
 
         Returns:
-            The new accumulators in the same order, one per distinct key: a column of the state's type, or a list of
+            The new accumulators in the same order, one per distinct key, as a column of the state's type, or a list of
             Python values. Null clears the state of its key, as it does when `add` returns None.
         """
 
@@ -256,8 +256,8 @@ class KeyedBatchProcessFunction(Function):
             ctx: The clocks, and timers.
 
         Returns:
-            One of three: the rows of the main output, as a record batch or table with its columns in any order; a list
-            or generator of rows of the main output and of pairs `(OutputTag, rows)` for side outputs; or None.
+            The rows of the main output, as a record batch or table with its columns in any order; or a list or
+            generator of rows of the main output and of pairs `(OutputTag, rows)` for side outputs; or None.
         """
 
     def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Iterable[Any] | None:

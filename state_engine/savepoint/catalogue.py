@@ -182,7 +182,7 @@ def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
             address of a folder with a canonical savepoint, which may have been moved or copied there from anywhere.
 
     Returns:
-        The epoch. For a canonical savepoint also the folder of its files: `adopt` them before the start.
+        The epoch. For a canonical savepoint also the folder of its files; `adopt` them before the start.
 
     Raises:
         NothingToRestoreError: It does not exist; the error names what does.

@@ -105,7 +105,7 @@ class RetentionPolicy:
 
     @property
     def rules(self) -> frozenset[str]:
-        """The rules by which files are deleted: `checkpoints`, `savepoints`, `strays`."""
+        """The rules by which files are deleted, namely `checkpoints`, `savepoints`, `strays`."""
         enabled = {
             "checkpoints": self.checkpoints is not None,
             "savepoints": self.savepoints is not None,

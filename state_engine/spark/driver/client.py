@@ -461,7 +461,7 @@ class JobClient:
 
     @property
     def parallelism(self) -> dict[str, int]:
-        """How many subtasks each operator has, by uid: in the newest epoch, or in the first if none is sealed yet."""
+        """How many subtasks each operator has by uid, in the newest epoch, or in the first if none is sealed yet."""
         return {operator.uid: operator.parallelism for operator in self._driver.operators}
 
     def rescale(self, parallelism: int | Mapping[str, int]) -> RescaleFuture:
