@@ -20,8 +20,11 @@ from lakestate.assets.names import (
     retention_key,
     savepoint_key,
     sink_key,
+    sinks_group,
     source_key,
+    sources_group,
     state_key,
+    states_group,
 )
 from lakestate.assets.stream_plan import StreamPlan
 from state_engine.errors import JobDefinitionError
@@ -40,6 +43,7 @@ Role = Literal[
 ]
 
 
+_GROUPS: dict[Role, Callable[[str], str]] = {"source": sources_group, "state": states_group, "sink": sinks_group}
 _OF_EACH_JOB: dict[Role, Callable[[str], dg.AssetKey]] = {
     "checkpoint": checkpoint_key,
     "savepoint": savepoint_key,
@@ -184,7 +188,7 @@ class StreamKeys:
 
     def _key(self, role: Role, default: dg.AssetKey, *, uid: str = "", name: str = "") -> dg.AssetKey:
         if default not in self._keys:
-            spec = dg.AssetSpec(default, group_name=dagster_name(self._job), kinds=KINDS)
+            spec = dg.AssetSpec(default, group_name=_GROUPS.get(role, dagster_name)(self._job), kinds=KINDS)
             asset = StreamAsset(job=self._job, role=role, spec=spec, uid=uid, name=name)
             self._keys[default] = self._translator.get_asset_spec(asset).key
             self._assets[default] = asset

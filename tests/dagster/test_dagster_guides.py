@@ -99,7 +99,7 @@ def test_an_asset_beside_a_component_finds_its_translation(tmp_path):
         with sandbox.build_all_defs() as defs:
             graph = defs.resolve_asset_graph()
     assert graph.get(dg.AssetKey("busiest_aircraft")).parent_keys == {
-        dg.AssetKey(["eu", "flights", "aircraft", "legs"])
+        dg.AssetKey(["eu", "flights", "states", "aircraft.legs"])
     }
 
 

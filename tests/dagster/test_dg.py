@@ -124,10 +124,10 @@ def test_a_wrong_setting_is_named_with_its_line(project):
 def test_the_jobs_of_a_root_are_refreshed_by_dg(project, stream, new_stream):
     project.succeed("scaffold", "defs", "lakestate.dagster.StreamRootComponent", "streams")
     project.succeed("utils", "refresh-defs-state")
-    assert "flights/aircraft/legs" in project.succeed("list", "defs", "--json")
+    assert "flights/states/aircraft.legs" in project.succeed("list", "defs", "--json")
     new_stream(Path(stream.state_store.root), "tides").checkpoints(1, 1)
     project.succeed("utils", "refresh-defs-state")
-    assert "tides/aircraft/legs" in project.succeed("list", "defs", "--json")
+    assert "tides/states/aircraft.legs" in project.succeed("list", "defs", "--json")
 
 
 @pytest.mark.long

@@ -139,9 +139,9 @@ def keys_of(defs):
 def test_the_plan_may_be_in_the_yaml_file():
     with loaded(component(job="shop", plan=PLAN)) as (_, defs):
         graph = defs.resolve_asset_graph()
-        assert {"shop/sources/shop", "shop/baskets/total", "shop/sinks/totals"} <= keys_of(defs)
-        parents = graph.get(dg.AssetKey(["shop", "baskets", "total"])).parent_keys
-        assert parents == {dg.AssetKey(["shop", "sources", "shop"])}
+        assert {"shop/sources/shop_source", "shop/states/baskets.total", "shop/sinks/totals_sink"} <= keys_of(defs)
+        parents = graph.get(dg.AssetKey(["shop", "checkpoint"])).parent_keys
+        assert parents == {dg.AssetKey(["shop", "sources", "shop_source"])}
 
 
 def test_the_plan_may_be_a_file_beside_the_yaml_file():
@@ -151,7 +151,7 @@ def test_the_plan_may_be_a_file_beside_the_yaml_file():
         (folder / "defs.yaml").write_text(component(job="shop", plan="shop.plan.json"))
         (folder / "shop.plan.json").write_text(json.dumps({**PLAN, "job": "shop", "parallelism": 2}))
         with sandbox.load_component_and_build_defs(folder) as (_, defs):
-            assert "shop/baskets/total" in keys_of(defs)
+            assert "shop/states/baskets.total" in keys_of(defs)
         (folder / "shop.plan.json").write_text(json.dumps({**PLAN, "job": "other"}))
         with pytest.raises(Exception) as refused, sandbox.load_component_and_build_defs(folder):  # noqa: PT011
             pass
@@ -161,9 +161,9 @@ def test_the_plan_may_be_a_file_beside_the_yaml_file():
 def test_sources_and_sinks_may_be_assets_of_the_project():
     assets = {"sources": {"shop": "raw/shop"}, "sinks": {"totals": "marts/totals"}}
     with loaded(component(job="shop", plan=PLAN, **assets)) as (_, defs):
-        parents = defs.resolve_asset_graph().get(dg.AssetKey(["shop", "baskets", "total"])).parent_keys
+        parents = defs.resolve_asset_graph().get(dg.AssetKey(["shop", "checkpoint"])).parent_keys
         assert parents == {dg.AssetKey(["raw", "shop"])}
-        assert not {"shop/sources/shop", "shop/sinks/totals"} & keys_of(defs)
+        assert not {"shop/sources/shop_source", "shop/sinks/totals_sink"} & keys_of(defs)
 
 
 def test_a_translation_in_yaml_gives_keys_groups_owners_tags_and_descriptions():
@@ -178,7 +178,7 @@ def test_a_translation_in_yaml_gives_keys_groups_owners_tags_and_descriptions():
     with loaded(component(job="shop", plan=PLAN, translation=translation)) as (stream, defs):
         graph = defs.resolve_asset_graph()
         key = asset_key_for_state("shop", "baskets", "total", translator=stream.translator)
-        assert key == dg.AssetKey(["prod", "shop", "baskets", "total"])
+        assert key == dg.AssetKey(["prod", "shop", "states", "baskets.total"])
         state = graph.get(key)
         assert (state.group_name, list(state.owners), state.tags["uid"]) == ("states", ["team:shop"], "baskets")
         assert (state.kinds, state.description) == ({"lakestate"}, "state total of shop")

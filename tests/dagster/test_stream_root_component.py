@@ -61,8 +61,8 @@ def test_a_refresh_finds_the_jobs_and_a_later_one_finds_a_new_job(root, new_stre
     with project(root) as (sandbox, folder):
         refresh(sandbox, folder)
         keys = keys_of(sandbox, folder)
-        assert {"flights/checkpoint", "tides/checkpoint", "tides/aircraft/legs"} <= keys
-        assert "flights/sources/flights" in keys  # of the plan beside the module of the registered job
+        assert {"flights/checkpoint", "tides/checkpoint", "tides/states/aircraft.legs"} <= keys
+        assert "flights/sources/flights_source" in keys  # of the plan beside the module of the registered job
 
         new_stream(root, "winds").checkpoints(1, 1)
         assert "winds/checkpoint" not in keys_of(sandbox, folder)

@@ -85,9 +85,9 @@ def test_every_attribute_that_is_named_is_translated(defs):
         assert asset.group_name.startswith("streams_")
         assert asset.tags["tier"] == "gold"
         assert asset.kinds == {"lakestate"}
-    assert graph.get(production("aircraft", "legs")).description == "state aircraft legs"
-    assert graph.get(production("sources", "flights")).description == "source  flights"
-    assert graph.get(production("sinks", "legs")).group_name == "streams_sink"
+    assert graph.get(production("states", "aircraft.legs")).description == "state aircraft legs"
+    assert graph.get(production("sources", "flights_source")).description == "source  flights"
+    assert graph.get(production("sinks", "legs_sink")).group_name == "streams_sink"
     assert graph.get(production("savepoint")).group_name == "streams_savepoint"
 
 
@@ -122,7 +122,7 @@ def test_the_reporter_writes_to_the_translated_keys_and_reads_its_marks_there(de
         return sensor(context)
 
     events = tick(None).asset_events
-    assert {event.asset_key for event in events} == {production("checkpoint"), production("aircraft", "legs")}
+    assert {event.asset_key for event in events} == {production("checkpoint"), production("states", "aircraft.legs")}
     for event in events:
         instance.report_runless_asset_event(event)
     again = tick(None)  # no cursor: only the event log can say that they were reported
@@ -214,8 +214,8 @@ def test_assets_of_the_code_location_keep_their_own_keys(stream):
         translator=OfProduction(),
     )
     graph = defs.resolve_asset_graph()
-    assert dg.AssetKey(["raw", "flights"]) in graph.get(production("aircraft", "legs")).parent_keys
-    assert production("sources", "flights") not in graph.get_all_asset_keys()
+    assert dg.AssetKey(["raw", "flights"]) in graph.get(production("checkpoint")).parent_keys
+    assert production("sources", "flights_source") not in graph.get_all_asset_keys()
 
 
 @pytest.mark.parametrize(
