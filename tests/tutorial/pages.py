@@ -255,6 +255,7 @@ def first_missing(expected: str, printed: str, folder: Path) -> str | None:
 def plain(line: str, folder: Path) -> str:
     """Returns a line without what differs between two runs: numbers, ids, folders, widths of tables."""
     line = line.replace(str(folder), "/home/ann")
+    line = re.sub(r"\x1b\[\d*m", "", line)  # colours
     line = re.sub(r"sp-\w+-\w+", "sp-#", line)
     line = re.sub(r"[─━┏┓┡┩└┘┳┻╇┴┬]+", "─", line).replace("┃", "│")
     line = re.sub(r"\d[\d,.:]*(dev\d+)?", "#", line)
