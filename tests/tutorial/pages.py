@@ -181,7 +181,8 @@ class Walk:
 
     def _type(self, text: str, place: str) -> None:
         kept = self._start / ".shell"
-        script = f"set -e\n{self._typed(text)}\nset +e\n{{ pwd; env -0; }} > '{kept}'\n"
+        # -a: a terminal keeps variables that are not exported, too
+        script = f"set -ea\n{self._typed(text)}\nset +ea\n{{ pwd; env -0; }} > '{kept}'\n"
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=self._cwd,
