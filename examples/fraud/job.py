@@ -110,7 +110,7 @@ class Card(KeyedProcessFunction):
             yield MALFORMED, (line, reason)
             return
         payment = (value.at, value.id, value.card, value.merchant, value.country, value.amount)
-        if ctx.timestamp() <= ctx.timer_service().current_watermark():  # type: ignore[operator]
+        if is_late(ctx):
             yield LATE, payment
             return
 
@@ -124,7 +124,8 @@ class Card(KeyedProcessFunction):
         yield from self.extend_session(value, ctx)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        yield self.end_session(ctx.get_current_key(), Session(*self.session.value()))  # type: ignore[misc]
+        if (session := self.session.value()) is not None:
+            yield self.end_session(ctx.get_current_key(), Session(*session))
 
     def is_large(self, amount: Decimal) -> Iterator[tuple[str, str]]:
         """Compares a payment with the mean of those before, and adds it to them."""
@@ -189,6 +190,12 @@ def fault_of(value: Any) -> str:
         return "not a payment in JSON"
     missing = [name for name, field in value.as_dict().items() if field is None and name != "malformed"]
     return f"without {', '.join(missing)}" if missing else ""
+
+
+def is_late(ctx: KeyedProcessFunction.Context) -> bool:
+    """Returns whether the job has already acted on a later time."""
+    time = ctx.timestamp()
+    return time is not None and time <= ctx.timer_service().current_watermark()
 
 
 def per_merchant(alerts: DataStream) -> DataStream:

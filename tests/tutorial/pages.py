@@ -181,7 +181,8 @@ class Walk:
 
     def _type(self, text: str, place: str) -> None:
         kept = self._start / ".shell"
-        script = f"set -e\n{self._typed(text)}\nset +e\n{{ pwd; env -0; }} > '{kept}'\n"
+        # -a: a terminal keeps variables that are not exported, too
+        script = f"set -ea\n{self._typed(text)}\nset +ea\n{{ pwd; env -0; }} > '{kept}'\n"
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=self._cwd,
@@ -255,6 +256,7 @@ def first_missing(expected: str, printed: str, folder: Path) -> str | None:
 def plain(line: str, folder: Path) -> str:
     """Returns a line without what differs between two runs: numbers, ids, folders, widths of tables."""
     line = line.replace(str(folder), "/home/ann")
+    line = re.sub(r"\x1b\[\d*m", "", line)  # colours
     line = re.sub(r"sp-\w+-\w+", "sp-#", line)
     line = re.sub(r"[─━┏┓┡┩└┘┳┻╇┴┬]+", "─", line).replace("┃", "│")
     line = re.sub(r"\d[\d,.:]*(dev\d+)?", "#", line)

@@ -46,7 +46,7 @@ def greet():
 ```
 
 ```bash
-mkdir inner && cd inner && export NAME=ann
+mkdir inner && cd inner && NAME=ann
 ```
 
 ```bash
