@@ -269,7 +269,7 @@ def test_a_branch_changes_nothing(is_branch, monkeypatch, tmp_path):
 
 def test_the_commands_of_the_page_move_production_state_to_the_root_of_a_branch(stream, tmp_path):
     stream.checkpoints(1, 1)
-    (commands,) = [text for text in blocks("branch-deployments.md", "") if "lakestate restore" in text]
+    (commands,) = [text for text in blocks("branch-deployments.md", "sh") if "lakestate restore" in text]
     exchange = tmp_path / "exchange"
     for command in commands.splitlines():
         places = {

@@ -229,5 +229,6 @@ SHOWN = {
     "text": "what a program prints, a layout of folders or bytes: compared where it follows the block that prints it",
     "mermaid": "a drawing",
     "diff": "a change of a file that the page shows",
+    "{eval-rst}": "entries of the API pages, which `make docs` reads",
 }
 """Languages of blocks in which there is nothing to run."""
