@@ -8,6 +8,8 @@ EXCUSED: dict[tuple[str, str], str] = {}
 """Blocks, by page and first line: why there is nothing to run."""
 
 WALKED = {
+    "README.md": "tests/readme/test_first_five_minutes.py",
+    "docs/guides/dagster/pipes.md": "tests/dagster/test_dagster_guides.py",
     "docs/start/*.md": "tests/tutorial",
     "docs/guides/fraud-detector/*.md": "tests/tutorial",
 }

@@ -1,6 +1,5 @@
 """The job of the README runs exactly as printed."""
 
-import json
 import re
 import shlex
 import subprocess
@@ -26,14 +25,12 @@ def test_the_job_has_at_most_25_lines() -> None:
 @pytest.mark.slow
 def test_the_job_runs_as_printed(tmp_path: Path) -> None:
     (tmp_path / "clicks.py").write_text(block("python"))
-    (tmp_path / "clicks").mkdir()
-    clicks = [("ann", "/"), ("bob", "/"), ("ann", "/cart")]
-    lines = [json.dumps({"user": user, "page": page}) for user, page in clicks]
-    (tmp_path / "clicks" / "1.json").write_text("\n".join(lines))
-    done = subprocess.run([sys.executable, "clicks.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    typed = block("sh").replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    assert "clicks/1.json" in typed
+    assert "python clicks.py" in typed
+    done = subprocess.run(["sh", "-ec", typed], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if "|" in line]
-    assert sorted((user, int(n)) for user, _, n in rows[1:]) == [("ann", 1), ("ann", 2), ("bob", 1)]
+    assert done.stdout.strip() == block("text").strip()
 
     command = re.findall(r"^\.venv/bin/lakestate (sql .*)$", README.read_text(), re.MULTILINE)[0]
     arguments = [*shlex.split(command), "--format", "csv"]
