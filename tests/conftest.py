@@ -1,7 +1,9 @@
 """Fixtures that every test may use."""
 
+import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[1]
 
 # The JVMs of the tests, also those of jobs in their own processes, live for seconds: a JVM that compiles less and
 # collects garbage on one thread needs half the processor time.
@@ -29,7 +33,8 @@ def spark() -> "Iterator[SparkSession]":
     """One local session for the whole run; tests that use it are marked `spark`."""
     from state_engine.spark.session.local import local_session
 
-    session = local_session("lakestate-tests")
+    with contextlib.chdir(ROOT):  # where the JVM stays, even if the first test that needs it is elsewhere
+        session = local_session("lakestate-tests")
     yield session
     session.stop()
 
