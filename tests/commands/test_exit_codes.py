@@ -102,7 +102,7 @@ CASES: list[tuple[int, Prepare, str]] = [
     (2, sound, "demo --records 1"),
     (2, sound, "no-such-verb"),
 ]
-ELSEWHERE = {"retain", "compact", "restore", "up", "down"}
+ELSEWHERE = {"retain", "compact", "restore", "up", "down", "init", "dagster"}
 """Verbs with exit codes that the tests of their own files check."""
 
 

@@ -178,6 +178,7 @@ def lakestate() -> click.Command:
 
 @cache
 def _benchmarks() -> click.Command:
+    sys.path.append(str(ROOT))  # `benchmarks` is run from the root folder, never installed
     from benchmarks.__main__ import app
 
     return typer.main.get_command(app)
