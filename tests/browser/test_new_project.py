@@ -112,4 +112,4 @@ def test_a_new_project_is_operated_by_clicks(project: Project, page: Page) -> No
     assert savepoint.label == "first"
     state = read_state(str(project.folder / "state"), "clicks", "count", "clicks")
     assert dict(zip(state["user"].to_pylist(), state["value"].to_pylist(), strict=True)) == {"ann": 2, "bob": 1}
-    shows(AssetPage(page, project.url, "clicks/count/clicks").open(), ["bigint"])
+    shows(AssetPage(page, project.url, "clicks/states/count.clicks").open(), ["bigint"])
