@@ -20,6 +20,7 @@ from test_fraud_detector import GUIDE, PAGES
 from test_start import START
 
 from lakestate.demo_report import check_tables, read_output
+from lakestate.examples.compare import Truth
 from lakestate.examples.fraud.truth import compute_truth
 
 ROOT = Path(__file__).parents[2]
@@ -104,13 +105,22 @@ def test_the_fraud_detector(tmp_path: Path, wheel: Path) -> None:
 
 
 def check(project: Path) -> None:
-    """Compares what does not depend on timers that are due with the recount: the first release read six files."""
+    """Compares what does not depend on timers that are due with the recount.
+
+    The savepoint of the first release has four to six files, as far as the machine had come when it was taken.
+    """
     (project / "input" / "wrong.json").rename(project / "input" / "payments-99999.json")  # it was read last
-    truth = compute_truth(project / "input", large=lambda file: 8 if file <= 6 else 5)
+
+    def of_releases(first: int) -> Truth:
+        return compute_truth(project / "input", large=lambda file: 8 if file <= first else 5)
+
+    truths = [of_releases(first) for first in (4, 5, 6)]
+    truth = truths[-1]
     names = {"late", "malformed", "card/recent", "card/place", "card/total"}
     checks = {one.name: one for one in check_tables(truth, project / "state", project / "tables", "detector")}
     assert not [checks[name] for name in names if any(checks[name].difference)]
     alerts = read_output(project / "tables" / "alerts", truth.outputs["alerts"].schema).to_pylist()
     found = sorted((one["id"], one["rule"], one["detail"]) for one in alerts if one["rule"] != "block")
-    assert found == sorted((one["id"], one["rule"], one["detail"]) for one in truth.outputs["alerts"].to_pylist())
+    expected = [truth.outputs["alerts"].to_pylist() for truth in truths]
+    assert found in [sorted((one["id"], one["rule"], one["detail"]) for one in rows) for rows in expected]
     assert any(one["rule"] == "block" for one in alerts)
