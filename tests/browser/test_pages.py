@@ -43,7 +43,10 @@ def test_every_node_of_a_job_of_ten_states_and_six_sinks_has_a_name_of_its_own(l
     graph.edges(2 + 10 + 6 + 1)  # sources to checkpoint, checkpoint to states and sinks, savepoint to restored state
 
 
-@pytest.mark.parametrize("asset", ["checkpoint", "savepoint", "states/aircraft.legs"])
+@pytest.mark.parametrize(
+    "asset",
+    ["states/aircraft.legs", *(pytest.param(one, marks=pytest.mark.long) for one in ("checkpoint", "savepoint"))],
+)
 def test_the_page_of_an_asset_has_a_link_to_the_lineage(live: Any, page: Page, asset: str) -> None:
     AssetPage(page, live.url, f"{JOB}/{asset}").open()
     link = page.locator(f"a[href='{lineage_path(JOB)}']").first

@@ -103,6 +103,7 @@ def test_a_stream_is_listed_scaffolded_and_checked(project):
     assert '"flights/savepoint"' in project.succeed("list", "defs", "--json")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_wrong_setting_is_named_with_its_line(project):
@@ -119,6 +120,7 @@ def test_a_wrong_setting_is_named_with_its_line(project):
     assert "report_evry is not a setting" in said
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_jobs_of_a_root_are_refreshed_by_dg(project, stream, new_stream):

@@ -145,6 +145,7 @@ def test_dg_finds_no_fault(project: Path) -> None:
     assert "All definitions loaded successfully." in run(project, "dg", "check", "defs")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_stream_runs(project: Path) -> None:

@@ -25,6 +25,7 @@ def test_the_job_of_the_tutorial_is_the_example() -> None:
     assert files_of(f"{GUIDE}/job.md")["detector/job.py"] == expected
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_project_is_installed_and_its_test_passes(
     tmp_path: Path, prepared: Callable[[str], dict[str, str]]
