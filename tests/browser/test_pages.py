@@ -45,7 +45,11 @@ def test_every_node_of_a_job_of_ten_states_and_six_sinks_has_a_name_of_its_own(l
 
 @pytest.mark.parametrize(
     "asset",
-    ["states/aircraft.legs", *(pytest.param(one, marks=pytest.mark.long) for one in ("checkpoint", "savepoint"))],
+    [
+        "states/aircraft.legs",
+        pytest.param("checkpoint", marks=pytest.mark.long),
+        pytest.param("savepoint", marks=pytest.mark.long),
+    ],
 )
 def test_the_page_of_an_asset_has_a_link_to_the_lineage(live: Any, page: Page, asset: str) -> None:
     AssetPage(page, live.url, f"{JOB}/{asset}").open()
