@@ -56,7 +56,7 @@ def reported(dagster, asset):
 
 
 def assert_each_was_told_once(dagster, newest):
-    for asset in ("checkpoint", "aircraft/legs"):
+    for asset in ("checkpoint", "states/aircraft.legs"):
         ids = [checkpoint_id for checkpoint_id, _ in reported(dagster, asset)]
         assert ids == sorted(set(ids)), asset
         assert ids[-1] == newest
@@ -94,6 +94,6 @@ def test_a_dagster_that_was_away_reports_the_newest_and_counts_the_others(dagste
         dagster.start(part)
     dagster.wait_until_ready()
     client.wait_for(lambda: reported(dagster, "checkpoint")[-1][0] == 21, "the newest checkpoint")
-    assert reported(dagster, "checkpoint") == reported(dagster, "aircraft/legs") == [(1, 0), (21, 19)]
+    assert reported(dagster, "checkpoint") == reported(dagster, "states/aircraft.legs") == [(1, 0), (21, 19)]
     rows = StateStoreResource(root=str(dagster.root)).open_job("flights").checkpoints()
     assert [(row.checkpoint_id, row.status) for row in rows] == [(number, "completed") for number in range(1, 22)]
