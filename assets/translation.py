@@ -112,8 +112,8 @@ class StreamKeys:
             self.state(state.table)
         for sink in plan.sinks:
             self.sink(sink.uid)
-        for role, key_of in _OF_EACH_JOB.items():
-            self._key(role, key_of(self._job))
+        for role in _OF_EACH_JOB:
+            self._of_job(role)
 
     @property
     def job(self) -> str:
@@ -123,32 +123,32 @@ class StreamKeys:
     @property
     def checkpoint(self) -> dg.AssetKey:
         """Key of the newest checkpoint."""
-        return self._key("checkpoint", _OF_EACH_JOB["checkpoint"](self._job))
+        return self._of_job("checkpoint")
 
     @property
     def savepoint(self) -> dg.AssetKey:
         """Key of the savepoints."""
-        return self._key("savepoint", _OF_EACH_JOB["savepoint"](self._job))
+        return self._of_job("savepoint")
 
     @property
     def restored_state(self) -> dg.AssetKey:
         """Key of the restores."""
-        return self._key("restored_state", _OF_EACH_JOB["restored_state"](self._job))
+        return self._of_job("restored_state")
 
     @property
     def rescaled_state(self) -> dg.AssetKey:
         """Key of the changes of parallelism."""
-        return self._key("rescaled_state", _OF_EACH_JOB["rescaled_state"](self._job))
+        return self._of_job("rescaled_state")
 
     @property
     def retention(self) -> dg.AssetKey:
         """Key of the removals."""
-        return self._key("retention", _OF_EACH_JOB["retention"](self._job))
+        return self._of_job("retention")
 
     @property
     def compaction(self) -> dg.AssetKey:
         """Key of the compactions."""
-        return self._key("compaction", _OF_EACH_JOB["compaction"](self._job))
+        return self._of_job("compaction")
 
     def state(self, table: str) -> dg.AssetKey:
         """Returns the key of a state.
@@ -185,6 +185,9 @@ class StreamKeys:
             self._translated(one) if isinstance(one, dg.AssetSpec) else self._translated_definition(one)
             for one in definitions
         ]
+
+    def _of_job(self, role: Role) -> dg.AssetKey:
+        return self._key(role, _OF_EACH_JOB[role](self._job))
 
     def _key(self, role: Role, default: dg.AssetKey, *, uid: str = "", name: str = "") -> dg.AssetKey:
         if default not in self._keys:

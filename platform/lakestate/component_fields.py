@@ -4,7 +4,8 @@ An error about a value names the line of the YAML file.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import dagster as dg
@@ -94,7 +95,7 @@ def asset_keys(given: Any) -> dict[str, dg.AssetKey]:
     return {name: dg.AssetKey.from_user_string(text(key)) for name, key in named.items()}
 
 
-def policies_from(given: Any) -> StreamPolicies:
+def _policies_from(given: Any) -> StreamPolicies:
     """Returns the policies with the given settings.
 
     Raises:
@@ -109,7 +110,7 @@ def state_store_of(root: str) -> StateStoreResource:
     return StateStoreResource(root=root)
 
 
-class TranslatorOf(StreamTranslator):
+class _TranslatorOf(StreamTranslator):
     """The translator that calls `get_asset_spec` of a component, which a user may have overridden."""
 
     def __init__(self, get_asset_spec: Callable[[StreamAsset], dg.AssetSpec]) -> None:
@@ -131,7 +132,7 @@ Root: TypeAlias = Annotated[
 Policies: TypeAlias = Annotated[
     StreamPolicies,
     resolver(
-        policies_from,
+        _policies_from,
         model_field_type=dict[str, Any] | None,
         description="How streams are operated: the fields of StreamPolicies, with lengths of time as text.",
         examples=[{"report_every": "30s", "fresh_within": "1h"}],
@@ -143,16 +144,33 @@ Translation: TypeAlias = Annotated[
 ]
 
 
+@dataclass(kw_only=True)
+class StreamFields:
+    """What every component of streams has: the root, how streams are operated, and how assets are translated."""
+
+    root: Root
+    policies: Policies = field(default_factory=StreamPolicies)
+    translation: Translation = None
+
+    def get_asset_spec(self, asset: StreamAsset) -> dg.AssetSpec:
+        """Returns the spec of an asset: that of `translation`, or without one the default.
+
+        A subclass may override it; see `StreamTranslator.get_asset_spec`.
+        """
+        return self.translation(asset.spec, asset) if self.translation is not None else asset.spec
+
+    @cached_property
+    def translator(self) -> StreamTranslator:
+        """The translator of the component, for `asset_key_for_state` and its like."""
+        return _TranslatorOf(self.get_asset_spec)
+
+
 __all__ = [
-    "Policies",
-    "Root",
-    "Translation",
-    "TranslatorOf",
+    "StreamFields",
     "asset_keys",
     "job_name",
     "located",
     "mapping",
-    "policies_from",
     "reader",
     "resolver",
     "state_store_of",

@@ -80,7 +80,7 @@ def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
         JobDefinitionError: One name is registered twice, or the `pyproject.toml` of the working directory is not valid.
     """
     jobs = {name: importlib.metadata.EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
-    for entry in [*importlib.metadata.entry_points(group=GROUP), *_jobs_of_project(Path.cwd())]:
+    for entry in [*importlib.metadata.entry_points(group=GROUP), *_jobs_of_project()]:
         registered = jobs.setdefault(entry.name, entry)
         if registered.value != entry.value:
             raise JobDefinitionError(
@@ -90,23 +90,22 @@ def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
     return jobs
 
 
-def _jobs_of_project(folder: Path) -> list[importlib.metadata.EntryPoint]:
-    """Returns the jobs that the project in a folder would register if it was installed."""
-    file = folder / "pyproject.toml"
+def _jobs_of_project() -> list[importlib.metadata.EntryPoint]:
+    """Returns the jobs that the project in the working directory would register if it was installed."""
+    file = Path("pyproject.toml")
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:  # also if the working directory was removed
         return []
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise JobDefinitionError(f"{file} cannot be read: {error}.", action="Correct it.") from error
+        raise JobDefinitionError(f"{file.absolute()} cannot be read: {error}.", action="Correct it.") from error
     registered = project.get("entry-points", {}).get(GROUP, {})
     return [importlib.metadata.EntryPoint(name, value, GROUP) for name, value in registered.items()]
 
 
 def _import_from_project() -> None:
     """Lets modules of the working directory be imported, as `python -m` does, if it has a project with jobs."""
-    folder = str(Path.cwd())
-    if folder not in sys.path and _jobs_of_project(Path(folder)):
+    if _jobs_of_project() and (folder := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, folder)
 
 

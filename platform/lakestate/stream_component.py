@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,19 +11,14 @@ from dagster.components.component_scaffolding import scaffold_component
 from pydantic import BaseModel, Field
 
 from lakestate.assets.stream_plan import StreamPlan
-from lakestate.assets.translation import StreamAsset, StreamTranslator
 from lakestate.component_fields import (
-    Policies,
-    Root,
-    Translation,
-    TranslatorOf,
+    StreamFields,
     asset_keys,
     job_name,
     located,
     resolver,
     state_store_of,
 )
-from lakestate.policies import StreamPolicies
 from lakestate.stream_definitions import build_stream_definitions
 from lakestate.stream_plans import plan_from
 from state_engine.errors import LakestateError
@@ -109,15 +103,13 @@ def _plan(context: dg.ResolutionContext, model: Any) -> StreamPlan | None:
 
 @dg.scaffold_with(StreamJobScaffolder)
 @dataclass(kw_only=True)
-class StreamJobComponent(dg.Component, dg.Resolvable):
+class StreamJobComponent(StreamFields, dg.Component, dg.Resolvable):
     """The assets, checks, sensors and schedules of one Lakestate stream.
 
     All components of one code location must have the same root. A subclass may override `get_asset_spec`.
     """
 
     job: Annotated[str, resolver(job_name, model_field_type=str, description="Name of the job.", examples=["flights"])]
-    root: Root
-    policies: Policies = field(default_factory=StreamPolicies)
     plan: Annotated[
         StreamPlan | None,
         dg.Resolver.from_model(
@@ -146,19 +138,6 @@ class StreamJobComponent(dg.Component, dg.Resolvable):
             examples=[{"legs": "marts/legs"}],
         ),
     ] = field(default_factory=dict)
-    translation: Translation = None
-
-    def get_asset_spec(self, asset: StreamAsset) -> dg.AssetSpec:
-        """Returns the spec of an asset: that of `translation`, or without one the default.
-
-        A subclass may override it; see `StreamTranslator.get_asset_spec`.
-        """
-        return self.translation(asset.spec, asset) if self.translation is not None else asset.spec
-
-    @cached_property
-    def translator(self) -> StreamTranslator:
-        """The translator of the component, for `asset_key_for_state` and its like."""
-        return TranslatorOf(self.get_asset_spec)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Returns the definitions of the stream; the executor of the code location runs the steps."""

@@ -20,7 +20,6 @@ _FIELDS: Mapping[str, Any] = {
     "sources": {"name": {}, "kind": {}},
     "operators": {
         "uid": {},
-        "inputs": {"upstream": {}, "is_source": {}},
         "states": {"name": {}, "kind": {}, "shape": {}, "type": {}},
         "sinks": {"uid": {}, "kind": {}},
     },

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +18,8 @@ from dagster.components.utils.defs_state import DefsStateConfig, DefsStateConfig
 from pydantic import BaseModel, Field
 
 from lakestate.assets.stream_plan import StreamPlan
-from lakestate.assets.translation import StreamAsset, StreamTranslator
 from lakestate.component_fields import (
-    Policies,
-    Root,
-    Translation,
-    TranslatorOf,
+    StreamFields,
     job_name,
     mapping,
     resolver,
@@ -89,14 +84,12 @@ def _policies_by_job(given: Any) -> dict[str, Mapping[str, Any]]:
 
 @dg.scaffold_with(StreamRootScaffolder)
 @dataclass(kw_only=True)
-class StreamRootComponent(dg.StateBackedComponent, dg.Resolvable):
+class StreamRootComponent(StreamFields, dg.StateBackedComponent, dg.Resolvable):
     """The assets, checks, sensors and schedules of all Lakestate streams under one root.
 
     A stream is found once it has sealed an epoch. A subclass may override `get_asset_spec`.
     """
 
-    root: Root
-    policies: Policies = field(default_factory=StreamPolicies)
     policies_by_job: Annotated[
         Mapping[str, Mapping[str, Any]],
         resolver(
@@ -124,25 +117,12 @@ class StreamRootComponent(dg.StateBackedComponent, dg.Resolvable):
             examples=[["*_test"]],
         ),
     ] = field(default_factory=list)
-    translation: Translation = None
     defs_state: ResolvedDefsStateConfig = field(default_factory=DefsStateConfigArgs.local_filesystem)
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
         """Where Dagster keeps the jobs that were found."""
         return DefsStateConfig.from_args(self.defs_state, default_key=f"StreamRootComponent[{self.root}]")
-
-    def get_asset_spec(self, asset: StreamAsset) -> dg.AssetSpec:
-        """Returns the spec of an asset: that of `translation`, or without one the default.
-
-        A subclass may override it; see `StreamTranslator.get_asset_spec`.
-        """
-        return self.translation(asset.spec, asset) if self.translation is not None else asset.spec
-
-    @cached_property
-    def translator(self) -> StreamTranslator:
-        """The translator of the component, for `asset_key_for_state` and its like."""
-        return TranslatorOf(self.get_asset_spec)
 
     def write_state_to_path(self, state_path: Path) -> None:
         """Finds the jobs under the root, and writes them with their plans."""

@@ -124,7 +124,6 @@ PLAN = {
     "operators": [
         {
             "uid": "baskets",
-            "inputs": [{"upstream": "shop", "is_source": True}],
             "states": [{"name": "total", "kind": "keyed", "shape": "value", "type": "double"}],
             "sinks": [{"uid": "totals", "kind": "DeltaSink"}],
         }
