@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dead_processes import die_holding
 from msgspec.structs import replace
 
 from state_engine.checkpoint.floors import raise_floor
@@ -212,8 +213,7 @@ def test_a_lease_of_a_process_that_died_is_removed_when_it_has_expired(running: 
         running.checkpoint(number)
     head = running.job.head
     assert head is not None
-    lease = leased(running.job.root, head, "a test", clock=running.clock, ids=running.ids)
-    lease.__enter__()
+    die_holding(leased(running.job.root, head, "a test", clock=running.clock, ids=running.ids))
     running.retain()
     assert len(running.job.storage.list(LEASES)) == 1
     running.clock.advance(HOUR_MS)

@@ -1,10 +1,10 @@
 """Retention of jobs with a directly built log; every state is compared with a plain model."""
 
 import random
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from dead_processes import die_holding
 from msgspec.structs import replace
 
 from state_engine.checkpoint.kept import ensure_kept
@@ -339,8 +339,7 @@ def test_a_checkpoint_that_died_keeps_a_savepoint_of_its_epoch_until_its_lease_e
     sealed = running.run(2)
     made = trigger_savepoint(root, running.job.job, trigger="policy:often", clock=running.clock)
     policy = RetentionPolicy(savepoints=Keep(last=0), grace_ms=0)
-    dies = ExitStack()  # never closed
-    dies.enter_context(files_kept(running.job.storage, sealed, (), "checkpoint", running.clock, running.ids))
+    die_holding(files_kept(running.job.storage, sealed, (), "checkpoint", running.clock, running.ids))
     running.run(2)
     running.clock.advance(LEASE_MS - 1 - 2 * 60_000)
     running.retain(policy)

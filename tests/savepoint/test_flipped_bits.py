@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from canonical_jobs import NoSinks, checkpoint, running_job, start
+from dead_processes import die_holding
 
 from state_engine.checkpoint.floors import raise_floor, read_floors
 from state_engine.checkpoint.kept import read_condemned
@@ -78,8 +79,7 @@ class Root:
     def _keep_aside(self) -> None:
         """Adds a lease of a process that died, a list of condemned files, and a floor."""
         storage, clock = self.job.storage, ManualClock(NOW_MS)
-        self._lease = leased(self.job.root, self.job.log.read(1, 4), "a test", clock=clock, way=False)
-        self._lease.__enter__()  # and is never released
+        die_holding(leased(self.job.root, self.job.log.read(1, 4), "a test", clock=clock, way=False))
         file = CondemnedFile(path="aircraft/count/gone.parquet", bytes=1, reason="a test")
         condemned = Condemned(list_id="a", job="flights", condemned_at=NOW_MS, grace_ms=9_000_000, files=(file,))
         storage.put_if_absent(condemned_path("a"), encode_condemned(condemned))
