@@ -22,7 +22,8 @@ from benchmarks import (
     worker_memory,
 )
 from benchmarks.engines.flink_environment import FLINK_PYTHON
-from benchmarks.model import NEXMARK_ENGINES, Result
+from benchmarks.fraud import measure as fraud
+from benchmarks.model import FRAUD_ENGINES, NEXMARK_ENGINES, Result
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.operation_model import OPERATION_ENGINES, PARTS, Operation
@@ -133,6 +134,33 @@ def run_nexmark(
     )
     with folder_at(work) as folder:
         finish(nexmark.measure(plan, folder, tell), json, check)
+
+
+@app.command("fraud", help=fraud.ABOUT)
+def run_fraud(
+    json: Json = None,
+    check: Check = False,
+    engines: Annotated[str, typer.Option(help="Which forms.")] = ",".join(
+        name.removeprefix("fraud/") for name in FRAUD_ENGINES
+    ),
+    cards: Annotated[str, typer.Option(help="Number of cards.")] = "5k",
+    alone: Annotated[str, typer.Option(help="Records of an epoch without Spark.")] = "10k",
+    epochs: Annotated[int, typer.Option(min=MIN_EPOCHS, help="Number of epochs, of each size.")] = LEAST_EPOCHS,
+    streams: Annotated[str, typer.Option(help="Sizes of the stream's epochs.")] = "10k,100k",
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; shows the median.")] = 1,
+    work: Work = None,
+) -> None:
+    known = tuple(name.removeprefix("fraud/") for name in FRAUD_ENGINES)
+    plan = fraud.Plan(
+        engines=[f"fraud/{name}" for name in names(engines, known)],
+        cards=count(cards),
+        alone=count(alone),
+        epochs=epochs,
+        streams=[count(epoch) for epoch in streams.split(",")],
+        rounds=rounds,
+    )
+    with folder_at(work) as folder:
+        finish(fraud.measure(plan, folder, tell), json, check)
 
 
 @app.command("worker_memory")

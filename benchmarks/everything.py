@@ -28,7 +28,8 @@ from benchmarks import (
     streams,
     worker_memory,
 )
-from benchmarks.model import NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORKER_MEMORY, Result, Verdict
+from benchmarks.fraud import measure as fraud
+from benchmarks.model import FRAUD, NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORKER_MEMORY, Result, Verdict
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS, Operation
 from benchmarks.plots import Row
@@ -101,13 +102,19 @@ def parts(*, small: bool) -> dict[str, Part]:
     keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000, 10_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
     queries, large = nexmark.Plan(engines=nexmark.installed_engines()), state_sizes.LARGE
+    business = fraud.Plan()
     if small:
+        business = business._replace(cards=200, alone=1_000, epochs=5, streams=(2_000,))
         large = large._replace(records=20_000, touched=1_000, least=10)
         queries = queries._replace(epoch_events=10_000, epochs=5)
     workloads = {name: _stream(name, small=small) for name in WORKLOADS} | {
         NEXMARK: Part(
             "Queries of Nexmark that need state, in each form, next to SQL of Spark and Flink, and a DuckDB batch.",
             lambda folder, tell: nexmark.measure(queries, folder, tell),
+        ),
+        FRAUD: Part(
+            fraud.ABOUT,
+            lambda folder, tell: fraud.measure(business, folder, tell),
         ),
         **{epochs.workload: _sizes(epochs, keys) for epochs in (state_sizes.SMALL, large)},
         STATE_BACKENDS: Part(

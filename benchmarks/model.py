@@ -18,6 +18,7 @@ SMALL_EPOCHS = "small_epochs"
 LARGE_EPOCHS = "large_epochs"
 NEXMARK = "nexmark"
 """Prefix: each query is a workload, such as `nexmark-q3`."""
+FRAUD = "fraud"
 PASS_THROUGH = "pass-through"
 """The speed limit of engines with Python functions: scan, exchange, Arrow to Python and back, without state."""
 REFERENCE = "duckdb"
@@ -136,7 +137,16 @@ NEXMARK_ENGINES = {
 }
 """The engines for the queries of `NEXMARK`: Lakestate in its forms, SQL of the peers, a batch over all events."""
 
-CONTENDERS = ENGINES | STORES | MEMORY | SMALL | NEXMARK_ENGINES
+FRAUD_ENGINES = {
+    "fraud/bare": Engine("benchmarks.fraud.bare", "python", "bare", "none", checkpoints=""),
+    "fraud/bare/written": Engine("benchmarks.fraud.bare", "python", "bare/written", "none", checkpoints=""),
+    "fraud/operator": Engine("benchmarks.fraud.operator", "lakestate", "operator", "heap"),
+    "fraud/operator/rocksdb": Engine("benchmarks.fraud.operator", "lakestate", "operator/rocksdb", "rocksdb"),
+    "fraud/stream": Engine("benchmarks.fraud.stream", "lakestate", "six sinks", "heap"),
+}
+"""What `FRAUD` compares: its function over bare dicts, its operator without Spark, and its stream."""
+
+CONTENDERS = ENGINES | STORES | MEMORY | SMALL | NEXMARK_ENGINES | FRAUD_ENGINES
 _BACKENDS = {engine.label: engine.backend for engine in CONTENDERS.values()}
 
 

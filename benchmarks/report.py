@@ -8,13 +8,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.model import ENGINES, NEXMARK_ENGINES, STORES, Result, Verdict, with_backend
+from benchmarks.model import ENGINES, FRAUD_ENGINES, NEXMARK_ENGINES, STORES, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
 from benchmarks.thresholds import ratio_to, unmeasured
 from benchmarks.tick_model import Tick
 
 STORE_LABELS = {engine.label for engine in STORES.values()}
-PEERS = [e.label for e in (*ENGINES.values(), *NEXMARK_ENGINES.values()) if e.engine != "lakestate"]
+_COMPARED = (*ENGINES.values(), *NEXMARK_ENGINES.values(), *FRAUD_ENGINES.values())
+PEERS = [e.label for e in _COMPARED if e.engine != "lakestate"]
 PEERS = list(dict.fromkeys(PEERS))
 
 

@@ -12,7 +12,7 @@ from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
-FILES = tuple(Path(__file__).parent / name for name in (*_NAMES, "nexmark/thresholds.toml"))
+FILES = tuple(Path(__file__).parent / name for name in (*_NAMES, "nexmark/thresholds.toml", "fraud/thresholds.toml"))
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -55,6 +55,11 @@ class EpochEnds(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._terminated.set()
 
+    @property
+    def reported(self) -> int:
+        """Number of batches so far that ran."""
+        return len(self._ends)
+
     def wait(self, epochs: int, timeout: float = 60.0, *, more: bool = False) -> list[float]:
         """Returns the ends in order, seconds since 1970, once the query's last event has arrived.
 

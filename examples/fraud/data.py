@@ -45,6 +45,21 @@ _BEYOND_A_MINUTE = 0.15  # share of those that are out of order
 _MALFORMED = 0.005
 
 
+class Volume(NamedTuple):
+    """How many payments there are.
+
+    Attributes:
+        cards: Number of cards.
+        purchases_per_part: Purchases that begin in a part; a few of them are many payments.
+    """
+
+    cards: int
+    purchases_per_part: int
+
+
+DEFAULT_VOLUME = Volume(CARDS, PURCHASES_PER_PART)
+
+
 class Payment(NamedTuple):
     """One payment; the stream is ordered by the first two fields.
 
@@ -87,11 +102,12 @@ class Payment(NamedTuple):
                 return f'{head}{names}, "amount": {amount}}}'
 
 
-def read_part(number: int) -> list[str]:
+def read_part(number: int, volume: Volume = DEFAULT_VOLUME) -> list[str]:
     """Returns the lines of one part of ten minutes, in the order in which they arrive.
 
     Args:
         number: Number of the part; the part that begins at `START` is 1.
+        volume: How many payments there are.
 
     Raises:
         IndexError: The number is less than 1.
@@ -101,7 +117,10 @@ def read_part(number: int) -> list[str]:
     first = (number - 1) * _PART_MS
     made_in = range(max(1, number - _EARLIER_PARTS), number + 1)
     payments = sorted(
-        payment for part in made_in for payment in _made_in(part) if first <= payment.arrives_ms < first + _PART_MS
+        payment
+        for part in made_in
+        for payment in _made_in(part, volume)
+        if first <= payment.arrives_ms < first + _PART_MS
     )
     return [payment.line() for payment in payments]
 
@@ -114,17 +133,17 @@ def write_files(parts: int, folder: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=_EARLIER_PARTS + 1)
-def _made_in(part: int) -> tuple[Payment, ...]:
+def _made_in(part: int, volume: Volume) -> tuple[Payment, ...]:
     """Returns the payments of all purchases that began in a part, whenever their lines arrive."""
     draw = Random(f"payments 32 of part {part}").random
-    payments = (payment for _ in range(PURCHASES_PER_PART) for payment in _purchase(part, draw))
+    payments = (payment for _ in range(volume.purchases_per_part) for payment in _purchase(part, volume.cards, draw))
     ids = range((part - 1) * _IDS_PER_PART, part * _IDS_PER_PART)
     return tuple(payment._replace(id=number) for number, payment in zip(ids, payments, strict=False))
 
 
-def _purchase(part: int, draw: Callable[[], float]) -> Iterator[Payment]:
+def _purchase(part: int, cards: int, draw: Callable[[], float]) -> Iterator[Payment]:
     at_ms = (part - 1) * _PART_MS + int(draw() * _PART_MS)
-    number = int(draw() ** 2 * CARDS)  # squared: some pay more often than others
+    number = int(draw() ** 2 * cards)  # squared: some pay more often than others
     card = f"c{number:03}"
     cents = 300 + int(draw() ** 3 * 12_000)
     if draw() < _BURST:
@@ -169,4 +188,15 @@ if __name__ == "__main__":
     main()
 
 
-__all__ = ["CARDS", "COUNTRIES", "PART", "PURCHASES_PER_PART", "START", "Payment", "read_part", "write_files"]
+__all__ = [
+    "CARDS",
+    "COUNTRIES",
+    "DEFAULT_VOLUME",
+    "PART",
+    "PURCHASES_PER_PART",
+    "START",
+    "Payment",
+    "Volume",
+    "read_part",
+    "write_files",
+]
