@@ -147,8 +147,7 @@ class StatesOfOperator(ABC):
                 table.drop_group(delta)
                 continue
             if stamped:
-                holder: Any = table
-                holder.oldest = min(holder.oldest, oldest_access(split_stamps(delta.values)[1], delta.ops))
+                _expect(table, split_stamps(delta.values)[1], delta.ops)
             table.merge(delta)
 
     def lacks(self, name: str) -> bool:
@@ -229,7 +228,7 @@ class StatesOfOperator(ABC):
                 parts.append(rewritten(schema, self._migrated[name], self.key_groups, seq))
                 seq += parts[0].num_rows
             if delta is not None:
-                parts.append(self._log_rows(schema, delta, processing_time, seq, stamped=is_stamped(table)))
+                parts.append(self._log_rows(schema, delta, table, processing_time, seq))
                 seq += len(delta)
             if parts:
                 changes.append((schema, parts[0] if len(parts) == 1 else sorted_by_group(parts)))  # each is sorted
@@ -237,13 +236,14 @@ class StatesOfOperator(ABC):
         self._bind()
         return changes
 
-    def _log_rows(
-        self, schema: StateSchema, delta: Delta, processing_time: int, seq: int, *, stamped: bool
-    ) -> pa.Table:
-        """Returns a delta as rows of the log: sorted by key group, values without their stamps."""
+    def _log_rows(self, schema: StateSchema, delta: Delta, table: Table, processing_time: int, seq: int) -> pa.Table:
+        """Returns a delta of a table as rows of the log: sorted by key group, values without their stamps."""
         order, placed = self._placed(delta) if delta.numbers is None else self._placed_numbers(delta)
         count, columns, indices = len(order), list(placed), _indices(order)
-        values, times = split_stamps(delta.values) if stamped else (delta.values, None)
+        values, times = delta.values, None
+        if is_stamped(table):
+            values, times = split_stamps(values)
+            _expect(table, times, delta.ops)
         if delta.user_keys is not None:
             columns.append(delta.user_keys.take(indices))
         columns.append(values.take(indices))
@@ -317,6 +317,11 @@ def is_stamped(table: Table) -> bool:
     """Returns whether the values of a table have stamps; timers have none."""
     stored = getattr(table, "stored", None)
     return stored is not None and stored.stamped
+
+
+def _expect(table: Any, times: Any, ops: Any) -> None:
+    """Tells a table with a time to live how old the values are that rows of the log put into it."""
+    table.oldest = min(table.oldest, oldest_access(times, ops))
 
 
 @contextmanager

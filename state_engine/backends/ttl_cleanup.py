@@ -7,14 +7,17 @@ from state_engine.backends.ttl_rules import TtlRules
 
 _TOGETHER = 1_000
 """Keys that are checked together, if no one can notice when: a call for each access costs more than the check."""
+_ROUNDS = 8
+"""Rounds begin at most this often in the time that a value lives, if no one can notice when."""
 
 
 class IncrementalCleanup:
     """Checks the keys of a state in turn: removes expired values, and sets the last access of values that have none.
 
     What it does is in the log. Which keys it has checked is not: another worker begins again. At most one round begins
-    per time, and the processing time does not change within an epoch. No round begins while nothing can have expired of
-    what the last round left or what was loaded since.
+    per time, and the processing time does not change within an epoch. A watermark moves with nearly each record; so a
+    round waits for a part of the time to live after the one before. No round begins while nothing can have expired of
+    what the last round left, or of what was loaded or written since.
 
     Args:
         table: Of stamped values.
@@ -26,9 +29,10 @@ class IncrementalCleanup:
         self._table = table
         self._rules = rules
         self._size = size
-        self._began: int | None = None
+        self._next = -math.inf  # no round begins before
         self._oldest = math.inf
         self._together = 1 if rules.returns_expired else _TOGETHER
+        self._pause = 1 if rules.returns_expired else max(1, rules.milliseconds // _ROUNDS)
         self._owed = 0
 
     def accessed(self, keys: int = 1) -> None:
@@ -39,8 +43,6 @@ class IncrementalCleanup:
 
     def run(self) -> None:
         """Checks the keys that are due; called at the end of every epoch, too."""
-        if self._oldest == math.inf:  # the state's first epoch: what was not loaded is written from now on
-            self._oldest = self._from_now_on()
         owed, self._owed = self._owed, 0
         while owed > 0:
             looked = self._look(owed)
@@ -51,6 +53,7 @@ class IncrementalCleanup:
     def expect_old(self) -> None:
         """Expects values older than those that the last round left: its removals were lost."""
         self._oldest = -math.inf
+        self._next = -math.inf
 
     def _look(self, most: int) -> int:
         """Checks the next keys of this round, or the first keys of another round; returns how many it checked."""
@@ -65,17 +68,11 @@ class IncrementalCleanup:
     def _begins(self) -> bool:
         """Returns whether a round may begin; if so, it has begun."""
         now = self._rules.now()
-        if now is None or now == self._began or min(self._oldest, self._table.oldest) > self._rules.expiry():
+        if now is None or now < self._next or min(self._oldest, self._table.oldest) > self._rules.expiry():
             return False
-        self._began = now
-        self._oldest = self._from_now_on()
-        self._table.oldest = math.inf  # the round sees what was loaded
+        self._next = now + self._pause
+        self._oldest = self._table.oldest = math.inf  # the round sees all that the table has
         return True
-
-    def _from_now_on(self) -> float:
-        """Returns the earliest last access of what will be written."""
-        now = self._rules.now()
-        return -math.inf if now is None or not self._rules.stamps_grow else now
 
 
 __all__ = ["IncrementalCleanup"]

@@ -89,6 +89,12 @@ class EventTimeRules(TtlRules):
 
     __slots__ = ()
 
+    def expired(self, at: int | None) -> bool:
+        time = self.time
+        if at is None or time.firing is TimeDomain.EVENT_TIME:
+            return super().expired(at)
+        return at + self.milliseconds <= time.watermark < MAX_WATERMARK
+
     def now(self) -> int | None:
         """The watermark. The end of the input does not count as a time.
 

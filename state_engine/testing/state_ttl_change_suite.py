@@ -314,5 +314,42 @@ class TtlCleanupSuite(TtlChangeSuite):
             rows = harness.seal().get("count", [])
             assert {(Op(row["op"]), row["k"]) for row in rows} == {(Op.DELETE, key) for key in expired}
 
+    def test_ttl_clean_up_finds_what_has_expired_by_event_time(self) -> None:
+        """Records may be older than those before them, and so may the stamps of what they write."""
+        if not self.incremental_cleanup:
+            return
+        config, harness = lives().use_event_time().cleanup_incrementally(5, False).build(), self.starting()
+
+        def at(watermark: int, record: int) -> StateHarness:
+            harness.time.watermark, harness.time.timestamp = watermark, record
+            return harness
+
+        def removed() -> set[tuple[str, str | None]]:
+            for descriptor in (count(config), tags(config), routes(config)):
+                state = harness.state(descriptor, "none")
+                _ = state.is_empty() if descriptor.name == "routes" else state.get() if descriptor.name == "tags" else 0
+                _ = state.value() if descriptor.name == "count" else 0
+            rows = harness.seal()
+            gone = {(name, row.get("user_key")) for name, of_state in rows.items() for row in of_state}
+            return {(name, key) for name, key in gone if name != "count" or rows[name][0]["op"] == Op.DELETE}
+
+        at(START, START).state(count(config)).update(1)
+        harness.state(tags(config)).add("x")
+        harness.state(routes(config)).put("x", 1)
+        at(START, START + 50).state(routes(config)).put("y", 1)
+        harness.seal()
+        at(START + TTL - 1, START + TTL)
+        assert removed() == set()
+        at(START + TTL, START + TTL)
+        assert removed() == {("count", None), ("tags", None), ("routes", "x")}
+        at(START + TTL + 10, START + 20).state(routes(config)).put("z", 1)
+        harness.seal()
+        at(START + TTL + 19, START + TTL + 19)
+        assert removed() == set()
+        at(START + TTL + 20, START + TTL + 20)
+        assert removed() == {("routes", "z")}
+        at(START + TTL + 50, START + TTL + 50)
+        assert removed() == {("routes", "y")}
+
 
 __all__ = ["TtlChangeSuite", "TtlCleanupSuite"]

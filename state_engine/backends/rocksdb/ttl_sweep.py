@@ -64,7 +64,7 @@ class TtlSweep:
         if isinstance(base, ListsInDatabase):
             elements = base.small(value) if is_head(key) else base.piece(value)
             if self._changes(last_access for _, last_access in elements):
-                self._table.clean([entry], self._rules.expiry(), self._rules.first_seen())
+                self._table.clean_entry(entry, self._rules.expiry(), self._rules.first_seen())
             return len(elements)
         if isinstance(base, MapsInDatabase):
             rows = list(base.small(value).items()) if is_head(key) else [base.row(key, rest, value)]

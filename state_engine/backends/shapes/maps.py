@@ -11,13 +11,14 @@ from state_engine.api.types import TypeInformation
 from state_engine.backends.ascending import Flags
 from state_engine.backends.delta import Delta
 from state_engine.backends.entry_index import Segment
-from state_engine.backends.shapes.table import EntryTable, Expired
+from state_engine.backends.shapes.table import CollectionTable, Expired
 from state_engine.backends.stored_type import StoredType, is_plain, written
 from state_engine.backends.stores.dicts import DELETED, MISSING, MapDelta
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import key_reader, writer
 from state_engine.serialization.equality import spells
-from state_engine.serialization.mutability import finished_key_type, key_conformer, plain_type
+from state_engine.serialization.finished import finished_key_type, plain_type
+from state_engine.serialization.mutability import key_conformer
 
 
 class UserKeys:
@@ -79,7 +80,7 @@ class Asked(NamedTuple):
         return None if self.times is None else latest_of(self.of_record, self.times, len(self.last))
 
 
-class MapTable(EntryTable):
+class MapTable(CollectionTable):
     """Maps by entry.
 
     Args:
@@ -116,7 +117,7 @@ class MapTable(EntryTable):
                     put_key, put_value = next(read)
                     delta.entries.pop(put_key, None)  # two keys may be one in the log
                     delta.entries[put_key] = DELETED if value is DELETED else put_value
-        self.base.merge(overlay)
+        self._merge_deltas(overlay)
 
     def merge(self, delta: Delta) -> None:
         deltas: dict[Any, MapDelta] = {}
@@ -130,7 +131,7 @@ class MapTable(EntryTable):
             else:
                 of_entry.entries.pop(user_key, None)
                 of_entry.entries[user_key] = value if op == Op.PUT else DELETED
-        self.base.merge(deltas)
+        self._merge_deltas(deltas)
 
     def drop_expired(self, expired: Expired) -> None:
         """See `StampedTable`."""
@@ -141,25 +142,29 @@ class MapTable(EntryTable):
                 deltas[entry] = MapDelta(entries=dict.fromkeys(expired_keys, DELETED))
         self.base.merge(deltas)
 
-    def clean(self, entries: list[Any], expiry: float, seen: int | None) -> float:
+    def values_in(self, delta: MapDelta) -> list[Any]:
+        return [value for value in delta.entries.values() if value is not DELETED]
+
+    def clean_entry(self, entry: Any, expiry: float, seen: int | None) -> float:
         oldest = math.inf
-        for entry in entries:
-            delta = self.overlay.get(entry)
-            if delta is not None and delta.cleared:
-                continue
-            written = {} if delta is None else delta.entries
-            changes: dict[Any, Any] = {}
-            for user_key, (value, time) in self.base.get(entry, {}).items():
-                if time is None:
-                    if seen is not None and user_key not in written:
-                        changes[user_key] = (value, seen)
-                elif time <= expiry:
-                    if user_key not in written:
-                        changes[user_key] = DELETED
-                elif time < oldest:
-                    oldest = time
-            if changes:
-                self.delta(entry).entries.update(changes)
+        delta = self.overlay.get(entry)
+        if delta is not None and delta.cleared:
+            return oldest
+        written = {} if delta is None else delta.entries
+        changes: dict[Any, Any] = {}
+        for user_key, (value, time) in self.base.get(entry, {}).items():
+            if time is None:
+                if seen is None:
+                    oldest = -math.inf  # a later round checks again
+                elif user_key not in written:
+                    changes[user_key] = (value, seen)
+            elif time <= expiry:
+                if user_key not in written:
+                    changes[user_key] = DELETED
+            elif time < oldest:
+                oldest = time
+        if changes:
+            self.delta(entry).entries.update(changes)
         return oldest
 
     def delta(self, entry: Any) -> MapDelta:

@@ -70,8 +70,8 @@ class StampedTable(Protocol):
     """The methods of a table of a state with a time to live.
 
     Attributes:
-        oldest: The earliest last access of rows that were merged since a clean-up last began a round; minus infinity if
-            one is unknown, infinity without any.
+        oldest: The earliest last access of rows that were loaded or logged since a clean-up last began a round; minus
+            infinity if one is unknown, infinity without any.
     """
 
     oldest: float
@@ -161,6 +161,52 @@ class EntryTable(Table):
     @abstractmethod
     def clean(self, entries: list[Any], expiry: float, seen: int | None) -> float:
         """Does to entries what `clean_next` does, and returns the earliest last access that stays."""
+
+
+class CollectionTable(EntryTable):
+    """A table by entry that has several values for an entry.
+
+    A clean-up may come by an entry many times before one of its values expires. So the table remembers, for each entry
+    that was checked, the earliest last access of its values.
+    """
+
+    def __init__(self, stored: StoredType, base: Any) -> None:
+        super().__init__(stored, base)
+        self._oldest_of: dict[Any, float] = {}
+
+    def forget(self) -> None:
+        super().forget()
+        self._oldest_of.clear()  # the clean-up's own changes are dropped too
+
+    def clean(self, entries: list[Any], expiry: float, seen: int | None) -> float:
+        oldest_of, oldest = self._oldest_of, math.inf
+        for entry in entries:
+            known = oldest_of.get(entry)
+            if known is None or known <= expiry:
+                known = oldest_of[entry] = self.clean_entry(entry, expiry, seen)
+            if known < oldest:
+                oldest = known
+        return oldest
+
+    @abstractmethod
+    def clean_entry(self, entry: Any, expiry: float, seen: int | None) -> float:
+        """Does to an entry what `clean_next` does, and returns the earliest last access that stays."""
+
+    def _merge_deltas(self, deltas: Mapping[Any, Any]) -> None:
+        """Merges changes by entry into the store."""
+        oldest_of = self._oldest_of
+        for entry in oldest_of.keys() & deltas.keys():
+            known, delta = oldest_of[entry], deltas[entry]
+            times = [stamped[1] for stamped in self.values_in(delta)]
+            if None in times or delta.cleared:
+                del oldest_of[entry]
+            else:
+                oldest_of[entry] = min([known, *times])
+        self.base.merge(deltas)
+
+    @abstractmethod
+    def values_in(self, delta: Any) -> list[Any]:
+        """Returns the values that a change of an entry adds."""
 
 
 class ColumnTable(Table):
@@ -337,4 +383,4 @@ class Contents:
         """Does nothing: `get` reads what it needs."""
 
 
-__all__ = ["AT_ONCE", "ColumnTable", "Contents", "EntryTable", "Expired", "StampedTable", "Table"]
+__all__ = ["AT_ONCE", "CollectionTable", "ColumnTable", "Contents", "EntryTable", "Expired", "StampedTable", "Table"]
