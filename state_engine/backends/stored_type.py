@@ -8,7 +8,8 @@ import pyarrow as pa
 from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import stamped_type
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
-from state_engine.serialization.mutability import conformer, copier, finished_type, plain_type, still_conforming
+from state_engine.serialization.finished import check_of_all, conformer_of_all, finished_type, plain_type
+from state_engine.serialization.mutability import conformer, copier, still_conforming
 from state_engine.serialization.types import to_arrow
 
 EntryAt = Callable[[int], Any]
@@ -42,6 +43,7 @@ class StoredType:
         info: The type of what is stored, with its stamp.
         arrow: The same as Arrow has it.
         conform: Converts a value from a function to the value that a load would return.
+        conform_all: Does so for many values.
         finished: The class of the values that need no `conform`, such as int for integers; None if there is none.
         copy: Copies a value before a function gets it; None if the value cannot change.
         still_conforms: Returns whether a value that was added to in place needs no `conform`; None if it always needs
@@ -54,12 +56,14 @@ class StoredType:
         self.info = stamped_type(value) if stamped else value
         self.arrow: Any = to_arrow(self.info)
         self.conform = conformer(self.info)
+        self.conform_all = conformer_of_all(self.info, self.conform)
         self.finished = finished_type(self.info)
         self.copy = copier(self.info)
         self.still_conforms = still_conforming(value)
         self.read = reader(self.info)
         self._write = writer(self.info)
         self._plain = plain_type(value)
+        self._all_finished = check_of_all(value) if self._plain is None else None
 
     def write(self, values: list[Any], entry_at: EntryAt) -> Any:
         """Returns values as an array.
@@ -81,7 +85,7 @@ class StoredType:
         """Returns whether Arrow returns these values unchanged, so that they need not be read back."""
         if self.stamped:
             values = [None if value is None else value[0] for value in values]
-        return is_plain(self._plain, values)
+        return is_plain(self._plain, values) if self._all_finished is None else self._all_finished(values)
 
 
 def is_plain(plain: type | None, values: Iterable[Any]) -> bool:

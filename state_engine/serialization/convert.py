@@ -5,8 +5,11 @@ array. Writers are strict: Arrow alone would cut 1.5 to 1. The fast ways were me
 of `to_pylist`: 27 instead of 1,322 ns a value; structs by column: 250 instead of 497).
 """
 
+import datetime
+import decimal
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
@@ -37,6 +40,7 @@ from state_engine.serialization.times import (
     read_dates,
     read_naive_timestamps,
     read_timestamps,
+    write_timestamps,
 )
 from state_engine.serialization.types import to_arrow
 
@@ -56,6 +60,8 @@ def reader(type_info: TypeInformation) -> Reader:
             return _read_numbers
         case AtomicType(name) if name in _TIME_READERS:
             return _TIME_READERS[name]
+        case DecimalType():
+            return _read_decimals
         case ListType(element):
             return _list_reader(reader(element))
         case MapType(key, value):
@@ -83,6 +89,14 @@ def _read_numbers(array: Any) -> list[Any]:
     if array.null_count:
         return array.to_pylist()  # type: ignore[no-any-return]
     return _to_numpy(array).tolist()  # type: ignore[no-any-return]
+
+
+def _read_decimals(array: Any) -> list[Any]:
+    """Returns decimals; 222 ns a value, 531 with `to_pylist`."""
+    texts = array.cast(pa.string()).to_pylist()
+    if not array.null_count:
+        return list(map(decimal.Decimal, texts))
+    return [None if text is None else decimal.Decimal(text) for text in texts]
 
 
 def _to_numpy(array: Any) -> Any:
@@ -200,6 +214,7 @@ _PLAIN: dict[str, tuple[type, Any]] = {
 def _atom_writer(accepted: frozenset[type], arrow: Any, declared: str, check: Check | None = None) -> Writer:
     nullable = accepted | {_NONE}
     plain = _PLAIN.get(declared)
+    are_times = declared == "timestamp"
 
     def write(values: Sequence[Any]) -> Any:
         kinds = list(map(type, values))
@@ -208,7 +223,11 @@ def _atom_writer(accepted: frozenset[type], arrow: Any, declared: str, check: Ch
                 return pa.array(np.fromiter(values, plain[1], len(values)))  # 17 against 27 ns a value
             if not set(kinds) <= nullable:
                 values = _unusual(values, accepted, declared)
-            array = pa.array(values, arrow)
+            array = None
+            if are_times and kinds.count(datetime.datetime) == len(kinds):
+                with suppress(TypeError):  # one has no time zone: the check names it
+                    array = write_timestamps(values)
+            array = pa.array(values, arrow) if array is None else array
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise _culprit(values, arrow, declared, error) from None
         if check is not None:
@@ -328,16 +347,21 @@ def _map_writer(arrow: Any, write_key: Writer, write_value: Writer, declared: st
 
 
 def _struct_writer(struct: StructType, arrow: Any) -> Writer:
-    writers = [writer(t) for t in struct.types]
-    empty = tuple(None for _ in struct.names)
+    writers, fields = [writer(t) for t in struct.types], list(arrow)
 
     def write(values: Sequence[Any]) -> Any:
-        missing = None
-        if any(v is None for v in values):
-            missing = pa.array([v is None for v in values])
-            values = [empty if v is None else v for v in values]
-        arrays = write_columns(values, struct, writers)
-        return pa.StructArray.from_arrays(arrays, fields=list(arrow), mask=missing)
+        if _NONE not in set(map(type, values)):
+            return pa.StructArray.from_arrays(write_columns(values, struct, writers), fields=fields)
+        missing = [value is None for value in values]
+        present = [at for at, gone in enumerate(missing) if not gone]
+        try:
+            arrays = write_columns([values[at] for at in present], struct, writers)
+        except ValueTypeError as error:
+            error.index = present[error.index]
+            raise
+        places = np.cumsum(np.logical_not(missing)) - 1
+        rows: Any = pa.StructArray.from_arrays(arrays, fields=fields)
+        return rows.take(pa.array(places, mask=np.array(missing)))
 
     return write
 

@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from state_engine.api.row import row_class
 from state_engine.api.types import (
-    INTEGERS,
     AtomicType,
     CodecType,
     DecimalType,
@@ -25,51 +23,14 @@ from state_engine.api.types import (
     StructType,
     TypeInformation,
 )
-from state_engine.serialization.atoms import ACCEPTED, MisfitError, ValueTypeError, plain_atom
+from state_engine.serialization.atoms import ACCEPTED, MisfitError, plain_atom
 from state_engine.serialization.equality import rule_of
-from state_engine.serialization.rows import as_tuple, row_maker
+from state_engine.serialization.finished import finished_key_type, finished_type, is_immutable
+from state_engine.serialization.row_conformer import row_conformer
 
 Conform = Callable[[Any], Any]
 
-_FINISHED: dict[str, type] = {
-    **dict.fromkeys(INTEGERS, int),
-    "boolean": bool,
-    "double": float,
-    "string": str,
-    "binary": bytes,
-    "date": datetime.date,
-}
 _NONE = type(None)
-
-
-def is_immutable(type_info: TypeInformation) -> bool:
-    """Returns whether values that went through `conformer` cannot change after they were handed out."""
-    match type_info:
-        case AtomicType() | DecimalType():
-            return True
-        case StructType(_, types, carrier):
-            return carrier in (None, tuple) and all(map(is_immutable, types))
-    return False
-
-
-def finished_type(type_info: TypeInformation) -> type | None:
-    """Returns the class with instances that need no conforming; None if the type has no such class.
-
-    Nearly all values are first checked for this class, instead of a call of the conformer. Values of this class, and
-    None, are read back from Arrow as they were written.
-    """
-    return _FINISHED.get(type_info.name) if isinstance(type_info, AtomicType) else None
-
-
-def finished_key_type(type_info: TypeInformation) -> type | None:
-    """Like `finished_type`, for keys of maps. None for floats: NaN has to become the NaN that a dict finds."""
-    kind = finished_type(type_info)
-    return None if kind is float else kind
-
-
-def plain_type(type_info: TypeInformation) -> type | None:
-    """Returns the class with values that, after `conformer`, are read back from Arrow as they were written."""
-    return float if type_info == AtomicType("float") else finished_type(type_info)
 
 
 def still_conforming(type_info: TypeInformation) -> Callable[[Any], bool] | None:
@@ -117,7 +78,7 @@ def conformer(type_info: TypeInformation) -> Conform:
         case MapType(key, value):
             return _map_conformer(key, value)
         case StructType():
-            return _struct_conformer(type_info)
+            return row_conformer(type_info, [conformer(field) for field in type_info.types])
         case CodecType():
             return _codec_conformer(type_info)
     raise AssertionError(type_info)
@@ -215,28 +176,11 @@ def _decimal_conformer(scale: int) -> Conform:
             conformed = _DIGITS.quantize(decimal.Decimal(value), unit)
         except decimal.InvalidOperation:
             return given
-        return conformed if conformed == value else given  # the writer refuses what would have to be rounded
+        if conformed != value:
+            return given  # the writer refuses what would have to be rounded
+        return conformed or conformed.copy_abs()  # Arrow has no negative zero
 
     return conform_decimal
-
-
-def _unless_finished(struct: StructType, conform: Conform) -> Conform:
-    """Returns a conformer of rows that calls another one only for rows that are not yet as a load would return them.
-
-    Its code is made for the fields: a loop over them would take twice the time, for each stored row.
-    """
-    kinds = {f"k{n}": finished_type(t) for n, t in enumerate(struct.types)}
-    if None in kinds.values() or struct.carrier not in (None, tuple):
-        return conform
-    kind: type = tuple if struct.carrier is tuple else row_class(struct.names)
-    if kind is tuple:
-        fields = [f"row[{n}]" for n in range(len(kinds))]
-    else:
-        fields = [f"row.{name}" for name in kind.__struct_fields__]  # type: ignore[attr-defined]
-    same = " and ".join(f"type({field}) is {name}" for field, name in zip(fields, kinds, strict=True))
-    width = f"len(row) == {len(kinds)} and " if kind is tuple else ""
-    names: dict[str, Any] = {**kinds, "kind": kind, "conform": conform}
-    return eval(f"lambda row: row if type(row) is kind and {width}{same} else conform(row)", names)  # type: ignore[no-any-return]
 
 
 _SINGLE = struct.Struct("<f")
@@ -288,24 +232,6 @@ def _map_conformer(key: TypeInformation, part: TypeInformation) -> Conform:
     return conform_map
 
 
-def _struct_conformer(struct: StructType) -> Conform:
-    make = row_maker(struct)
-    fields = [(finished_type(t), conformer(t)) for t in struct.types]
-
-    def conform_row(value: Any) -> Any:
-        if value is None:
-            return value
-        try:
-            values = as_tuple(value, struct)
-        except ValueTypeError:
-            return copy.deepcopy(value)
-        if len(values) != len(fields):
-            return copy.deepcopy(value)
-        return make(*[v if type(v) is done else conform(v) for (done, conform), v in zip(fields, values, strict=True)])
-
-    return _unless_finished(struct, conform_row)
-
-
 def key_conformer(type_info: TypeInformation) -> Conform:
     """Returns the function for a key before it is looked up in a dict; a key of `finished_key_type` does not need it.
 
@@ -320,10 +246,6 @@ __all__ = [
     "Conform",
     "conformer",
     "copier",
-    "finished_key_type",
-    "finished_type",
-    "is_immutable",
     "key_conformer",
-    "plain_type",
     "still_conforming",
 ]

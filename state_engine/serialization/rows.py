@@ -4,8 +4,10 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
+
+from msgspec.structs import astuple
 
 from state_engine.api.row import InputRow, row_class
 from state_engine.api.types import Carrier, StructType
@@ -39,8 +41,15 @@ def columns_of_rows(rows: Sequence[Any], struct: StructType) -> list[list[Any]]:
     width = len(struct.names)
     if isinstance(struct.carrier, Carrier):
         rows = list(map(struct.carrier.values, rows))
-    if list(map(type, rows)).count(tuple) < len(rows):  # 10 ns a row; a set of the types is 17
-        rows = [row if type(row) is tuple else as_tuple(row, struct, index) for index, row in enumerate(rows)]
+    kinds = list(map(type, rows))
+    if kinds.count(tuple) < len(rows):  # 10 ns a row; a set of the types is 17
+        own = row_class(struct.names)
+        if kinds.count(own) == len(rows):
+            return [list(map(attrgetter(name), rows)) for name in own.__struct_fields__]
+        rows = [
+            row if kind is tuple else astuple(row) if kind is own else as_tuple(row, struct, index)
+            for index, (kind, row) in enumerate(zip(kinds, rows, strict=True))
+        ]
     try:
         return _columns(rows, width)
     except ValueError:

@@ -12,7 +12,8 @@ from state_engine.api.type_hints import parse_ddl
 from state_engine.api.types import KEY_ATOMS
 from state_engine.serialization.convert import key_reader, reader
 from state_engine.serialization.equality import spelling_in, spells
-from state_engine.serialization.mutability import conformer, finished_key_type, finished_type, key_conformer
+from state_engine.serialization.finished import finished_key_type, finished_type
+from state_engine.serialization.mutability import conformer, key_conformer
 from state_engine.serialization.types import to_arrow
 
 

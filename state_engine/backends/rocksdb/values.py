@@ -11,11 +11,22 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
 from state_engine.api.row import InputRow
-from state_engine.api.types import AtomicType, CodecType, DecimalType, ListType, MapType, StructType, TypeInformation
+from state_engine.api.types import (
+    AtomicType,
+    Carrier,
+    CodecType,
+    DecimalType,
+    ListType,
+    MapType,
+    StructType,
+    TypeInformation,
+)
 from state_engine.iterating import never_ending
 from state_engine.serialization.equality import holds_floats
+from state_engine.serialization.made_code import Code
 from state_engine.serialization.mutability import key_conformer
 from state_engine.serialization.rows import as_tuple, row_maker
 
@@ -148,19 +159,48 @@ def _maps(key: _Pair, value: _Pair) -> _Pair:
 
 
 def _structs(struct: StructType) -> _Pair:
-    pairs = [_nullable(_plain(t)) for t in struct.types]
-    make = row_maker(struct)
-    to_plains, from_plains = [p[0] or _same for p in pairs], [p[1] or _same for p in pairs]
-    simple = all(p is _AS_IT_IS for p in pairs)
+    """Returns the conversions of rows; their source is made for the fields."""
+    make, fields = row_maker(struct), _fields_of(struct)
+    if all(_plain(field) is _AS_IT_IS for field in struct.types):
+        return fields, lambda plain: make(*plain)
+    code = Code()
+    values = [f"v{n}" for n in range(len(struct.types))]
+    pairs = [_sources(code, field, value) for field, value in zip(struct.types, values, strict=True)]
+    to_plains, from_plains = ", ".join([to for to, _ in pairs]), ", ".join([back for _, back in pairs])
+    targets = f"({', '.join(values)},)"
+    return (
+        code.function("def to_plain(row):", f"    {targets} = {code.name(fields)}(row)", f"    return ({to_plains},)"),
+        code.function(
+            "def from_plain(plain):", f"    {targets} = plain", f"    return {code.name(make)}({from_plains})"
+        ),
+    )
 
-    def to_plain(row: Any) -> Any:
-        values = row.as_tuple() if isinstance(row, InputRow) else as_tuple(row, struct)
-        return values if simple else [to(v) for to, v in zip(to_plains, values, strict=True)]
 
-    def from_plain(plain: list[Any]) -> Any:
-        return make(*(plain if simple else [of(v) for of, v in zip(from_plains, plain, strict=True)]))
+def _fields_of(struct: StructType) -> Convert:
+    if isinstance(struct.carrier, Carrier):
+        return struct.carrier.values
 
-    return to_plain, from_plain
+    def fields(row: Any) -> tuple[Any, ...]:
+        kind = type(row)
+        if kind is tuple:
+            return row  # type: ignore[no-any-return]
+        return astuple(row) if issubclass(kind, InputRow) else as_tuple(row, struct)
+
+    return fields
+
+
+def _sources(code: Code, type_info: TypeInformation, value: str) -> tuple[str, str]:
+    """Returns the source of a field's conversions to plain data and back."""
+    to_plain, from_plain = _plain(type_info)
+    if to_plain is None or from_plain is None:
+        return value, value
+    to, back = f"{code.name(to_plain)}({value})", f"{code.name(from_plain)}({value})"
+    match type_info:
+        case AtomicType("timestamp" | "timestamp_ntz"):
+            epoch = code.name(_AWARE if type_info.name == "timestamp" else _NAIVE)
+            to = f"({value} - {epoch}) // {code.name(_MICROSECOND)}"
+            back = f"{epoch} + {code.name(datetime.timedelta)}(0, 0, {value})"
+    return f"None if {value} is None else {to}", f"None if {value} is None else {back}"
 
 
 __all__ = ["ValueCodec", "list_codec", "spelled_codec", "value_codec"]

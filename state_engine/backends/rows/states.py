@@ -4,7 +4,7 @@ Each method is called per record, so each is as short as possible. An incoming v
 is of the class `finished`, as nearly all values are. An outgoing value goes through `copy`, which is None for atoms.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from state_engine.api.descriptors import (
@@ -202,7 +202,12 @@ class StoredAggregatingState(Folding, AggregatingState[Any, Any]):
 class StoredListState(_Bound, ListState[Any]):
     """A list per key; adding never reads the list."""
 
-    __slots__ = ()
+    __slots__ = ("_conform_all", "_returned")
+
+    def __init__(self, table: AnyTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        self._conform_all = table.stored.conform_all
+        self._returned: Sequence[Any] = ()  # if elements cannot change: those that the last read returned
 
     def get(self) -> Iterator[Any]:
         entry = self._context.entry
@@ -213,7 +218,10 @@ class StoredListState(_Bound, ListState[Any]):
             elements = delta.appended
         else:
             elements = [*self._base.get(entry, ()), *delta.appended]
-        return iter(tuple(elements) if self._copy is None else [self._copy(element) for element in elements])
+        if self._copy is not None:
+            return iter([self._copy(element) for element in elements])
+        returned = self._returned = tuple(elements)
+        return iter(returned)
 
     def add(self, value: Any) -> None:
         entry = self._context.entry
@@ -227,8 +235,14 @@ class StoredListState(_Bound, ListState[Any]):
             self.add(value)
 
     def update(self, values: list[Any]) -> None:
-        finished, conform = self._finished, self._conform
-        appended = [value if type(value) is finished else conform(value) for value in whole(values)]
+        given = whole(values)
+        if self._returned:
+            # Many functions read a list, change it, and store it. To look into ten rows that were read costs 10 µs if
+            # they are not in the processor's cache.
+            known, conform = set(map(id, self._returned)), self._conform
+            appended = [value if id(value) in known else conform(value) for value in given]
+        else:
+            appended = self._conform_all(given)
         self._overlay[self._context.entry] = ListDelta(cleared=True, appended=appended)
 
     def clear(self) -> None:

@@ -23,7 +23,8 @@ from state_engine.backends.stamps import Stamped
 from state_engine.backends.stores.dicts import MISSING
 from state_engine.backends.ttl_rules import ProcessingTimeRules, TtlRules
 from state_engine.iterating import whole
-from state_engine.serialization.mutability import conformer, finished_type
+from state_engine.serialization.finished import finished_type
+from state_engine.serialization.mutability import conformer
 
 
 class _Ttl:
