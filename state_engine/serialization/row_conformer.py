@@ -62,6 +62,8 @@ def _values_of(kind: type, struct: StructType) -> Values | None:
         if kind.__len__ is not tuple.__len__ or not isinstance(names, tuple) or len(names) != len(struct.names):
             return None
         return tuple if names == struct.names or not set(names) & set(struct.names) else None
+    if issubclass(kind, (list, InputRow)):
+        return None
     if dataclasses.is_dataclass(kind) and {field.name for field in dataclasses.fields(kind)} == set(struct.names):
         return attrgetter(*struct.names) if len(struct.names) > 1 else None
     return None

@@ -146,6 +146,20 @@ class Fewer:
     a: int
 
 
+@dataclass
+class Listed(list[Any]):
+    """A list counts by position, whatever its fields are."""
+
+    b: str = "no"
+    a: int = 0
+
+
+def listed(*values: Any) -> Listed:
+    row = Listed()
+    row.extend(values)
+    return row
+
+
 AB = "struct<a:int,b:string>"
 
 
@@ -159,6 +173,7 @@ AB = "struct<a:int,b:string>"
         Named(1, "x"),
         Fields("x", 1),
         {"b": "x", "a": np.int64(1)},
+        listed(1, "x"),
         Row(1, "x"),
         Row(a=1, b="x"),
         Row(b="x", a=1),
