@@ -1,7 +1,7 @@
 """Tells which values are finished: exactly as a load would return them, and nothing can change them.
 
 Such values need no conforming (`mutability.py`) and no copy. A class is enough to tell for most atoms; for timestamps,
-decimals and rows it takes a condition, which is made as code: it is asked for each value that a function stores.
+decimals and rows it takes a condition, which is made as code: it runs for each value that a function stores.
 """
 
 import datetime
