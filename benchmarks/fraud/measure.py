@@ -77,9 +77,12 @@ def judged(run: Run) -> Result:
 
 
 def truth(case: Case) -> Tables:
-    """Returns the expected outputs and states of a case."""
-    right = expected(Path(case.inputs))
-    return {name: rows for name, rows in right.items() if case.engine in STREAMS or name not in MORE_OUTPUTS}
+    """Returns the expected outputs and states of a case.
+
+    Of a stream without `spent`: its log may have entries that have expired. The others read it as a function does.
+    """
+    left_out = ("spent",) if case.engine in STREAMS else MORE_OUTPUTS
+    return {name: rows for name, rows in expected(Path(case.inputs)).items() if name not in left_out}
 
 
 __all__ = ["ABOUT", "STREAMS", "Plan", "cases", "measure", "truth"]

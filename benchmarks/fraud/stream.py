@@ -38,7 +38,9 @@ def run(case: Case) -> Outcome:
         name: as_table(DeltaTable(str(tables / name)).to_pyarrow_table().to_pylist())
         for name in (*OUTPUTS, *MORE_OUTPUTS)
     }
-    outcome = Outcome(ends.wait(case.epochs, more=True), outputs | {name: state(root, name) for name in STATES})
+    outcome = Outcome(
+        ends.wait(case.epochs, more=True), outputs | {name: state(root, name) for name in STATES if name != "spent"}
+    )
     spark.stop()
     return outcome
 
