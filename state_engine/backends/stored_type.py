@@ -8,8 +8,8 @@ import pyarrow as pa
 from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import stamped_type
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
-from state_engine.serialization.finished import check_of_all, conformer_of_all, finished_type, plain_type
-from state_engine.serialization.mutability import conformer, copier, still_conforming
+from state_engine.serialization.finished import check_of_all, finished_type, plain_type
+from state_engine.serialization.mutability import conformer, conformer_of_all, copier, still_conforming
 from state_engine.serialization.types import to_arrow
 
 EntryAt = Callable[[int], Any]
@@ -56,7 +56,7 @@ class StoredType:
         self.info = stamped_type(value) if stamped else value
         self.arrow: Any = to_arrow(self.info)
         self.conform = conformer(self.info)
-        self.conform_all = conformer_of_all(self.info, self.conform)
+        self.conform_all = conformer_of_all(self.info)
         self.finished = finished_type(self.info)
         self.copy = copier(self.info)
         self.still_conforms = still_conforming(value)

@@ -108,7 +108,7 @@ def field_sources(struct: StructType, row: str) -> list[str]:
     return [f"{row}.{attribute}" for attribute in attributes]
 
 
-def conformer_of_all(type_info: TypeInformation, conform: Callable[[Any], Any]) -> Callable[[Iterable[Any]], list[Any]]:
+def made_for_all(type_info: TypeInformation, conform: Callable[[Any], Any]) -> Callable[[Iterable[Any]], list[Any]]:
     """Returns a function that conforms values of a type, given the conformer of one."""
     code = Code()
     condition, call = finished_source(code, type_info, "value"), f"{code.name(conform)}(value)"
@@ -125,12 +125,12 @@ def check_of_all(type_info: TypeInformation) -> Callable[[Iterable[Any]], bool] 
 
 __all__ = [
     "check_of_all",
-    "conformer_of_all",
     "field_sources",
     "finished_key_type",
     "finished_row_source",
     "finished_source",
     "finished_type",
     "is_immutable",
+    "made_for_all",
     "plain_type",
 ]

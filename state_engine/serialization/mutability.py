@@ -25,7 +25,7 @@ from state_engine.api.types import (
 )
 from state_engine.serialization.atoms import ACCEPTED, MisfitError, plain_atom
 from state_engine.serialization.equality import rule_of
-from state_engine.serialization.finished import finished_key_type, finished_type, is_immutable
+from state_engine.serialization.finished import finished_key_type, finished_type, is_immutable, made_for_all
 from state_engine.serialization.row_conformer import row_conformer
 
 Conform = Callable[[Any], Any]
@@ -207,8 +207,14 @@ def _parts_conformer(conform: Conform, finished: type | None) -> Callable[[Itera
     return conform_parts
 
 
+def conformer_of_all(type_info: TypeInformation) -> Callable[[Iterable[Any]], list[Any]]:
+    """Returns a function that does for many values what `conformer` does for one: it reads them twice, and copies."""
+    conform, finished = conformer(type_info), finished_type(type_info)
+    return made_for_all(type_info, conform) if finished is None else _parts_conformer(conform, finished)
+
+
 def _list_conformer(element: TypeInformation) -> Conform:
-    conform_elements = _parts_conformer(conformer(element), finished_type(element))
+    conform_elements = conformer_of_all(element)
 
     def conform_list(value: Any) -> Any:
         if isinstance(value, np.ndarray) and value.ndim == 1:
@@ -222,7 +228,7 @@ def _list_conformer(element: TypeInformation) -> Conform:
 
 def _map_conformer(key: TypeInformation, part: TypeInformation) -> Conform:
     conform_keys = _parts_conformer(key_conformer(key), finished_key_type(key))
-    conform_parts = _parts_conformer(conformer(part), finished_type(part))
+    conform_parts = conformer_of_all(part)
 
     def conform_map(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -245,6 +251,7 @@ def key_conformer(type_info: TypeInformation) -> Conform:
 __all__ = [
     "Conform",
     "conformer",
+    "conformer_of_all",
     "copier",
     "key_conformer",
     "still_conforming",

@@ -56,3 +56,10 @@ def test_a_generator_over_the_state_is_stored(harness: StateHarness) -> None:
     state = harness.state(NUMBERS)
     state.update(number * 10 for number in state.get() if number % 2)
     assert read(harness, NUMBERS) == [10, 30]
+
+
+def test_a_generator_is_stored_in_a_list_that_was_not_read(harness: StateHarness) -> None:
+    harness.state(NUMBERS).update(number for number in range(3))
+    harness.state(ROWS).update(Row(a=number, b=1) for number in range(2))
+    assert read(harness, NUMBERS) == [0, 1, 2]
+    assert [row.a for row in read(harness, ROWS)] == [0, 1]

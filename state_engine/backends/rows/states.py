@@ -242,7 +242,7 @@ class StoredListState(_Bound, ListState[Any]):
             known, conform = set(map(id, self._returned)), self._conform
             appended = [value if id(value) in known else conform(value) for value in given]
         else:
-            appended = self._conform_all(given)
+            appended = self._conform_all(list(given))
         self._overlay[self._context.entry] = ListDelta(cleared=True, appended=appended)
 
     def clear(self) -> None:
