@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import (
+    dagster_partitions,
     dagster_ticks,
     everything,
     operation_report,
@@ -282,6 +283,27 @@ def run_dagster_ticks(
         console = Console(width=WIDTH)
         dagster_ticks.show(report.results, console)
         judged(console, report.results, report.failures, json, check)
+
+
+@app.command("dagster_partitions")
+def run_dagster_partitions(
+    json: Json = None,
+    check: Check = False,
+    savepoints: Annotated[str, typer.Option(help="Numbers of savepoints.")] = "100,1000,6250,12500",
+    rounds: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = 3,
+    work: Work = None,
+) -> None:
+    """What as many savepoints cost Dagster as `restored_state` may have partitions; not a part of `all`."""
+    with folder_at(work) as folder:
+        rows = dagster_partitions.measure(folder, tell, [count(n) for n in savepoints.split(",")], rounds)
+    console = Console(width=WIDTH)
+    dagster_partitions.show(rows, console)
+    if json is not None:
+        write_json(rows, json)
+    verdicts = dagster_partitions.judge(rows)
+    show_verdicts(verdicts if check else [], console)
+    if not all(row.results_equal for row in rows) or (check and not thresholds.passed(verdicts)):
+        raise typer.Exit(1)
 
 
 @app.command("all")

@@ -9,9 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.model import ENGINES, FRAUD_ENGINES, NEXMARK_ENGINES, STORES, Result, Verdict, with_backend
-from benchmarks.operation_model import Operation
 from benchmarks.thresholds import ratio_to, unmeasured
-from benchmarks.tick_model import Tick
 
 STORE_LABELS = {engine.label for engine in STORES.values()}
 _COMPARED = (*ENGINES.values(), *NEXMARK_ENGINES.values(), *FRAUD_ENGINES.values())
@@ -19,12 +17,12 @@ PEERS = [e.label for e in _COMPARED if e.engine != "lakestate"]
 PEERS = list(dict.fromkeys(PEERS))
 
 
-def to_json(results: Sequence[Result | Operation | Tick]) -> bytes:
+def to_json(results: Sequence[msgspec.Struct]) -> bytes:
     """Returns the rows as a JSON array of flat objects."""
     return msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
 
 
-def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None:
+def write_json(results: Sequence[msgspec.Struct], path: Path) -> None:
     """Writes the rows to a file, and creates its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(to_json(results))
