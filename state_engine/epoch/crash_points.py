@@ -46,7 +46,7 @@ class CrashPoint(Enum):
     E6_BEFORE_PUT = ("driver", "the manifest is encoded; not put")
     E6_SEALED = ("driver", "the epoch is sealed; no sink has its output")
     E7_BEFORE_SINK_COMMIT = ("driver", "the sealed output is about to be committed")
-    E7_SINK_COMMITTED = ("driver", "one sink has committed; the next one has not (passed once per sink)")
+    E7_SINK_COMMITTED = ("driver", "one sink has committed; others may not have (passed once per sink)")
     E7_COMMITTED = ("driver", "all sinks have committed")
     E9_PUBLISH_BEGUN = ("publisher", "the epoch's checkpoint is wanted; no file was written")
     E9_FILES_WRITTEN = ("publisher", "the folded files are durable; no table names them")

@@ -22,7 +22,7 @@ from state_engine.errors import NotFoundError, SinkAheadError, SinkError, SinkRe
 from state_engine.log.birth import birth_number
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile
-from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, TableVersion, commit_once
+from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, TableHead, TableVersion, commit_once
 
 
 def standing(table: OutputTable, job: str, sink: str) -> TableFence:
@@ -143,14 +143,14 @@ class TableSink:
         wanted = self._transaction(generation, epoch, added=self._added(files))
         check = self._once(files)
 
-        def commit(table: TableVersion) -> None:
+        def commit(table: TableHead) -> None:
             self._check_fits(table)
             self._table.check_files(wanted.added)
             if verify:
                 check()
             table.commit(wanted)
 
-        commit_once(self._table.path, self._open, self._app_id, wanted.version, commit)
+        commit_once(self._table.path, self._open_to_append, self._app_id, wanted.version, commit)
 
     def leave_out(self, generation: int, epoch: int) -> None:
         """Counts an epoch with missing or damaged files as committed, and records that for later restores.
@@ -160,7 +160,11 @@ class TableSink:
         """
         wanted = self._transaction(generation, epoch)
         wanted = wanted._replace(marks={**wanted.marks, self._left_out_id(generation, epoch): 1})
-        commit_once(self._table.path, self._open, self._app_id, wanted.version, lambda t: t.commit(wanted))
+
+        def commit(table: TableHead) -> None:
+            table.commit(wanted)
+
+        commit_once(self._table.path, self._open_to_append, self._app_id, wanted.version, commit)
 
     def check_owed(self, generation: int, epoch: int, files: Sequence[OutputFile]) -> None:
         """Checks whether `commit` can give the table an epoch that it lacks; changes nothing.
@@ -218,7 +222,18 @@ class TableSink:
 
     def _open(self) -> TableVersion:
         """Opens the table to write to it, unless another log has written to it."""
-        table, birth = self._table.open(), self._log.birth()
+        table = self._table.open()
+        self._refuse_stranger(table)
+        return table
+
+    def _open_to_append(self) -> TableHead:
+        """The same to add files; the table is not loaded again after a commit of this sink."""
+        table = self._table.open_to_append((self._app_id, self._birth_app_id))
+        self._refuse_stranger(table)
+        return table
+
+    def _refuse_stranger(self, table: TableHead) -> None:
+        birth = self._log.birth()
         if birth is not None and table.transaction_version(self._birth_app_id) not in (None, birth_number(birth)):
             raise SinkAheadError(
                 f"The Delta table {self._table.path} has output of sink {self._uid!r} of another job that is also "
@@ -226,7 +241,6 @@ class TableSink:
                 action="Give one of them another name or another table. If the other one is gone for good, start once "
                 "with adopt_sinks=True (--adopt-sinks): the table then keeps its rows.",
             )
-        return table
 
     def _opened(self) -> TableVersion | None:
         try:
@@ -234,7 +248,7 @@ class TableSink:
         except NotFoundError:  # it is not created yet
             return None
 
-    def _check_fits(self, table: TableVersion) -> None:
+    def _check_fits(self, table: TableHead) -> None:
         path = self._table.path
         if other := table.other_columns():
             raise SinkError(

@@ -110,7 +110,7 @@ class DeltaVersion:
         """Commits; with `overwrite` all other files go, and the table gets `schema`. Raises as `commit` does."""
         removed = [RemoveAction(file, True, commit.now_ms) for file in commit.removed]
         all_removed = [*commit.removed, *map(unquote, self.files())] if overwrite else commit.removed
-        added = [file._replace(statistics=_statistics(file)) for file in commit.added]
+        added = [file._replace(statistics=file.statistics_json()) for file in commit.added]
         transactions = {commit.app_id: commit.version, **commit.marks}
         try:
             self._table.create_write_transaction(
@@ -129,13 +129,21 @@ class DeltaVersion:
                 post_commithook_properties=_hooks(self._path),
             )
         except CommitFailedError as error:
-            self._on_conflict()
+            self.note_conflict()
             raise CommitConflictError(str(error)) from error
         except (DeltaError, OSError) as error:
             what = f"committed for version {commit.version} of {commit.app_id!r}"
             raise _failed(self._path, what, error) from error
         # The next version is that of this commit: it is never retried after another writer's commit.
         _make_durable(self._path, self._table, self.version + 1)
+
+    def note_conflict(self) -> None:
+        self._on_conflict()
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """The number of commits between two checkpoints of the log."""
+        return _checkpoint_interval(self._table)
 
     def make_durable(self) -> None:
         _make_durable(self._path)
@@ -354,10 +362,6 @@ def append_files(
 
 def _add_action(add: DeltaFile) -> AddAction:
     return AddAction(add.path, add.size, dict(add.partition_values), add.modified_ms, True, add.statistics)
-
-
-def _statistics(add: DeltaFile) -> str:
-    return add.statistics or f'{{"numRecords":{add.rows}}}'
 
 
 def live_files(path: str) -> list[str]:

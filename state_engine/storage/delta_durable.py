@@ -68,15 +68,18 @@ def sync_log(path: str) -> None:
 
 
 def write_checkpoint(path: str, version: int) -> None:
-    """Writes a checkpoint of a version of a local table: durable before `_last_checkpoint` names it.
+    """Writes a checkpoint of a version of a table; of a local one durably, before `_last_checkpoint` names it.
 
-    Does nothing if another writer has written one of this version or a later one.
+    Does nothing if another writer of a local table has written one of this version or a later one. In a bucket it may
+    be of a later version.
 
     Raises:
         DeltaError, OSError, StorageError: It was not written. The table is as usable as before.
     """
     root = local_root(path)
-    assert root is not None
+    if root is None:
+        DeltaTable(path).create_checkpoint()
+        return
     log = root / LOG
     first = _hinted(log)
     if first >= version:

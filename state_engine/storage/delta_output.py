@@ -1,14 +1,22 @@
 """The Delta table of one sink, as the protocol sees it."""
 
+import logging
 from collections.abc import Sequence
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
+from state_engine.errors import LakestateError
 from state_engine.log.records import OutputFile
 from state_engine.storage import delta
+from state_engine.storage.background import Background, OneThread
+from state_engine.storage.delta_append import Appender, AppendVersion
+from state_engine.storage.delta_durable import write_checkpoint
 from state_engine.storage.open import open_root
 from state_engine.storage.staged import read_staged
 from state_engine.storage.table_log import DeltaFile
+
+_log = logging.getLogger(__name__)
 
 
 class DeltaOutputTable:
@@ -17,12 +25,16 @@ class DeltaOutputTable:
     Args:
         path: Root of the table.
         schema: Columns of the output; None for a caller that only reads.
+        background: Where checkpoints of the table's log are written; a thread by default.
     """
 
-    def __init__(self, path: str, schema: pa.Schema | None = None) -> None:
+    def __init__(self, path: str, schema: pa.Schema | None = None, background: Background | None = None) -> None:
         self._path = path
         self._schema = schema
         self._opener = delta.DeltaOpener(path, schema)
+        self._appender = Appender(path, open_root(path), self._loaded, self._write_checkpoint_if_due)
+        self._checkpoint_interval = 0
+        self._background = background or OneThread("delta-checkpoint")
 
     @property
     def path(self) -> str:
@@ -30,6 +42,28 @@ class DeltaOutputTable:
 
     def open(self) -> delta.DeltaVersion:
         return self._opener.open()
+
+    def open_to_append(self, app_ids: Sequence[str]) -> AppendVersion:
+        return self._appender.open(app_ids)
+
+    def _loaded(self) -> delta.DeltaVersion:
+        version = self.open()
+        self._checkpoint_interval = version.checkpoint_interval
+        return version
+
+    def _write_checkpoint_if_due(self, version: int) -> None:
+        if (version + 1) % self._checkpoint_interval == 0:
+            self._background.submit(lambda: self._write_checkpoint(version))
+
+    def _write_checkpoint(self, version: int) -> None:
+        try:
+            write_checkpoint(self._path, version)
+        except (DeltaError, OSError, LakestateError) as error:  # readers begin with an older one, and take longer
+            _log.warning("A checkpoint of the log of %s could not be written: %s", self._path, error)
+
+    def wait(self) -> None:
+        """Waits for a checkpoint of the table's log that is being written."""
+        self._background.wait()
 
     def create(self) -> None:
         assert self._schema is not None

@@ -24,6 +24,10 @@ class DeltaFile(NamedTuple):
     modified_ms: int = 0
     partition_values: Mapping[str, str | None] = {}
 
+    def statistics_json(self) -> str:
+        """Returns the statistics, which give at least the number of rows."""
+        return self.statistics or f'{{"numRecords":{self.rows}}}'
+
 
 class Obstacle(NamedTuple):
     """A reason why finished files cannot be added to a table, or be removed from it again, and what would help."""
@@ -58,16 +62,12 @@ class CommitConflictError(Exception):
     """Another writer has committed since this version of the table was opened; `commit_once` decides again."""
 
 
-class TableVersion(Protocol):
-    """One version of a table."""
+class TableHead(Protocol):
+    """The newest version of a table, for a writer that adds files."""
 
     @property
     def version(self) -> int:
         """The number of this version."""
-        ...
-
-    def files(self) -> Collection[str]:
-        """Returns the paths of its files, relative to the table's root."""
         ...
 
     def transaction_version(self, app_id: str) -> int | None:
@@ -96,6 +96,18 @@ class TableVersion(Protocol):
         ...
 
 
+class TableVersion(TableHead, Protocol):
+    """One version of a table."""
+
+    def files(self) -> Collection[str]:
+        """Returns the paths of its files, relative to the table's root."""
+        ...
+
+    def note_conflict(self) -> None:
+        """Notes that another writer has made the next version; it may be opened with less work, or after a pause."""
+        ...
+
+
 class OutputTable(Protocol):
     """The table of one sink, wherever it is stored. It may not exist yet."""
 
@@ -106,6 +118,18 @@ class OutputTable(Protocol):
 
     def open(self) -> TableVersion:
         """Opens the newest version.
+
+        Raises:
+            NotFoundError: The table does not exist.
+            StorageError: It cannot be read.
+        """
+        ...
+
+    def open_to_append(self, app_ids: Sequence[str]) -> TableHead:
+        """Opens the newest version to add files to it; does not load it if this very object has committed it.
+
+        Args:
+            app_ids: Applications whose last transactions the caller will ask for.
 
         Raises:
             NotFoundError: The table does not exist.
@@ -163,7 +187,7 @@ class Fence(NamedTuple):
             )
 
 
-VersionT = TypeVar("VersionT", bound=TableVersion)
+VersionT = TypeVar("VersionT", bound=TableHead)
 
 
 def commit_once(
@@ -222,6 +246,7 @@ __all__ = [
     "Fence",
     "Obstacle",
     "OutputTable",
+    "TableHead",
     "TableVersion",
     "commit_once",
 ]

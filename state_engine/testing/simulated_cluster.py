@@ -35,7 +35,7 @@ from state_engine.storage.open import open_storage
 from state_engine.storage.open_access import open_tables
 from state_engine.testing.manual import ManualBarriers
 from state_engine.testing.simulated_processes import Process, Processes, watch
-from state_engine.testing.simulated_table import LoggedVersion, SimulatedTable
+from state_engine.testing.simulated_table import AppendingTable, LoggedVersion, SimulatedTable
 from state_engine.testing.simulated_workers import DELIVERED, GROUPS, SUM, TABLE, ClusterTasks, Worker
 
 JOB = "sim"
@@ -108,7 +108,7 @@ class ClusterSinks:
 
     def __init__(self, cluster: "Cluster", log: ManifestLog, now_ms: Callable[[], int], crash: Crashes) -> None:
         self._cluster, self._log, self._crash = cluster, log, crash
-        self._table = TableSink(JOB, TABLE, cluster.table, log, now_ms)
+        self._table = TableSink(JOB, TABLE, AppendingTable(cluster.table), log, now_ms)
 
     def check(self) -> None:
         """Checks the table, as each start does before anything else."""

@@ -15,6 +15,7 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import base_path
 from state_engine.log.records import BaseReference, Manifest
 from state_engine.testing.simulated import TABLE_OF, Entry, SimulatedCrashes, World
+from state_engine.testing.simulated_table import AppendingTable
 
 
 @dataclass
@@ -27,7 +28,7 @@ class SimulatedSinks:
 
     def __post_init__(self) -> None:
         world = self.world
-        self.table = TableSink(world.job, TABLE_OF, world.table, world.log, lambda: world.now_ms)
+        self.table = TableSink(world.job, TABLE_OF, AppendingTable(world.table), world.log, lambda: world.now_ms)
 
     def fences(self) -> list[TableFence]:
         return [self.table.standing()]

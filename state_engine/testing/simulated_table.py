@@ -5,12 +5,15 @@ version on which it was decided, and takes effect only as the next version. This
 late.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from state_engine.errors import AlreadyExistsError, DamagedFileError, MissingFileError, NotFoundError
 from state_engine.log.records import OutputFile
+from state_engine.storage.delta_append import Appender, AppendVersion
+from state_engine.storage.port import Data
 from state_engine.storage.table_log import Commit, CommitConflictError, DeltaFile, Obstacle
 
 Rows = tuple[tuple[int, str, int], ...]
@@ -23,6 +26,7 @@ class LoggedVersion(NamedTuple):
     files: frozenset[str]
     transactions: Mapping[str, int]
     altered: bool = False  # whether its owner changed it so that finished files do not fit it
+    entry: bytes = b""  # its entry in the log, if an appending writer of ours made it
 
 
 def _at_once(name: str, effect: Callable[[], ResultT]) -> ResultT:
@@ -46,6 +50,10 @@ class SimulatedTable:
     rows: dict[str, Rows] = field(default_factory=dict)
     call: Callable[[str, Callable[[], object]], object] = _at_once
     spoilt: bool = False
+
+    def open_to_append(self, app_ids: Sequence[str]) -> AppendVersion:
+        """Loads it each time; `AppendingTable` is what a sink of production has."""
+        return AppendingTable(self).open_to_append(app_ids)
 
     def open(self) -> "SimulatedVersion":
         version = self.call("open", self._opened)
@@ -100,7 +108,7 @@ class SimulatedTable:
         files = self.versions[-1].files if self.versions else frozenset()
         return sorted(row for file in files for row in self.rows[file])
 
-    def commit_on(self, version: int, commit: Commit) -> None:
+    def commit_on(self, version: int, commit: Commit, entry: bytes = b"") -> None:
         """Creates the version after `version`.
 
         Raises:
@@ -111,16 +119,16 @@ class SimulatedTable:
         before = self.versions[version]
         self.spoilt |= before.altered and bool(commit.added)
         files = before.files - set(commit.removed) | {add.path for add in commit.added}
-        self._log(files, {**before.transactions, commit.app_id: commit.version, **commit.marks})
+        self._log(files, {**before.transactions, commit.app_id: commit.version, **commit.marks}, entry)
 
     def alter(self, *, altered: bool) -> None:
         """Changes the table, as its owner does, so that finished files do not fit it, or changes it back."""
         if self.versions and self.versions[-1].altered != altered:
-            self.versions.append(self.versions[-1]._replace(altered=altered))
+            self.versions.append(self.versions[-1]._replace(altered=altered, entry=b""))
 
-    def _log(self, files: frozenset[str], transactions: Mapping[str, int]) -> None:
+    def _log(self, files: frozenset[str], transactions: Mapping[str, int], entry: bytes = b"") -> None:
         altered = bool(self.versions) and self.versions[-1].altered
-        self.versions.append(LoggedVersion(files, transactions, altered))
+        self.versions.append(LoggedVersion(files, transactions, altered, entry))
 
 
 @dataclass
@@ -149,5 +157,57 @@ class SimulatedVersion:
     def make_durable(self) -> None:
         """Does nothing: memory is the durable storage of this table."""
 
+    def note_conflict(self) -> None:
+        """Does nothing: there is no pause, and no work to save."""
 
-__all__ = ["LoggedVersion", "Rows", "SimulatedTable", "SimulatedVersion"]
+
+class AppendingTable:
+    """The table as one sink of one process has it: with what production's `Appender` knows of its last commit.
+
+    Args:
+        table: The table, which all processes share.
+    """
+
+    def __init__(self, table: SimulatedTable) -> None:
+        self._table = table
+        self.path, self.open, self.create = table.path, table.open, table.create
+        self.exists, self.check_files, self.verify = table.exists, table.check_files, table.verify
+        self.open_to_append = Appender(table.path, self, table.open).open
+
+    def get(self, path: str) -> bytes:
+        """Returns an entry of the table's log."""
+        entry = self._table.call("get", lambda: self._entry(_number(path)))
+        assert isinstance(entry, bytes)
+        return entry
+
+    def _entry(self, version: int) -> bytes:
+        if version >= len(self._table.versions):
+            raise NotFoundError(f"There is no version {version} of {self.path}.")
+        return self._table.versions[version].entry
+
+    def put_if_absent(self, path: str, data: Data) -> None:
+        """Makes a version from its entry; raises `AlreadyExistsError` if there is one of this number."""
+        entry = bytes(data)
+        self._table.call("commit", lambda: self._put(_number(path), entry))
+
+    def _put(self, version: int, entry: bytes) -> None:
+        try:
+            self._table.commit_on(version - 1, _commit_of(entry), entry)
+        except CommitConflictError as error:
+            raise AlreadyExistsError(str(error)) from error
+
+
+def _number(path: str) -> int:
+    return int(path.rpartition("/")[2].removesuffix(".json"))
+
+
+def _commit_of(entry: bytes) -> Commit:
+    """Returns the commit that an entry of Delta's log describes."""
+    actions = [action for line in entry.splitlines() for action in json.loads(line).items()]
+    adds = [of for kind, of in actions if kind == "add"]
+    added = [DeltaFile(of["path"], of["size"], json.loads(of["stats"])["numRecords"]) for of in adds]
+    (app_id, version), *marks = [(of["appId"], of["version"]) for kind, of in actions if kind == "txn"]
+    return Commit(app_id, version, added=added, marks=dict(marks))
+
+
+__all__ = ["AppendingTable", "LoggedVersion", "Rows", "SimulatedTable", "SimulatedVersion"]

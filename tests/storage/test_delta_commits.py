@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import deltalake
 import pyarrow as pa
@@ -91,7 +92,7 @@ def test_writers_that_commit_all_the_time_do_not_keep_a_commit_out(table: str, m
     loads, pauses = list[str](), list[float]()
     load = delta._load
     monkeypatch.setattr(delta, "_load", lambda path: [load(path), loads.append(path)][0])
-    monkeypatch.setattr(delta.time, "sleep", pauses.append)
+    monkeypatch.setattr(delta, "time", SimpleNamespace(sleep=pauses.append))  # not that of other threads
     foreign = [_file(table, f"foreign-{number}.parquet", "theirs") for number in range(9)]
     mine = Commit("app", 1, added=[_file(table, "mine.parquet", "mine")])
 
@@ -255,7 +256,7 @@ def test_delta_rs_refuses_a_stale_handle_without_retries(table: str) -> None:
 
 
 def test_too_many_conflicts_end_with_a_named_error(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta.time, "sleep", lambda _: None)
+    monkeypatch.setattr(delta, "time", SimpleNamespace(sleep=lambda _: None))
 
     def always_overtaken(*_: object, **__: object) -> None:
         raise CommitFailedError("conflict")

@@ -2,7 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +32,7 @@ from state_engine.log.records import Manifest, OutputFile, SinkTable
 from state_engine.serialization.types import schema_of
 from state_engine.spark.graph.nodes import OperatorNode, SinkNode, recorded
 from state_engine.spark.graph.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
+from state_engine.storage.background import Background
 from state_engine.storage.delta_output import DeltaOutputTable
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
@@ -37,7 +40,37 @@ from state_engine.storage.staged import read_staged
 
 MEND = "Fix the sink; the epoch is sealed and its output is committed again at the next start."
 
+_WRITERS = 8
+"""The number of tables that are committed to at the same time; more wait."""
+
 _log = logging.getLogger(__name__)
+
+
+class _Giving(NamedTuple):
+    """What is given to sinks: an epoch's output.
+
+    Attributes:
+        manifest: The epoch.
+        action: What to do if a sink refuses it.
+        commits: Whether the epoch is sealed, so that this is its commit (E7).
+        verify: Whether another driver staged it, so that its bytes are compared with their checksums.
+        leave_out: Whether output with missing or damaged files is left out by name, for good.
+    """
+
+    manifest: Manifest
+    action: str
+    commits: bool = False
+    verify: bool = False
+    leave_out: bool = False
+
+    def staged(self) -> dict[str, list[OutputFile]]:
+        """Returns the staged files by output."""
+        staged: dict[str, list[OutputFile]] = {}
+        for operator in self.manifest.operators.values():
+            for ack in operator.acks:
+                for file in ack.outputs:
+                    staged.setdefault(file.output, []).append(file)
+        return staged
 
 
 class SinkCommits:
@@ -71,16 +104,27 @@ class SinkCommits:
         self._crash = crash
         self._early = early
         self._delivered: tuple[int, int] | None = None
-        self._sinks: list[tuple[SinkNode, pa.Schema]] = []
-        for node in operators:
-            for sink in node.sinks:
-                struct = node.output if sink.output == "main" else node.side_outputs[sink.output]
-                self._sinks.append((sink, schema_of(struct)))
-        self._identity = self._identity_of(self._sinks)
+        columns = [
+            (sink, schema_of(node.output if sink.output == "main" else node.side_outputs[sink.output]))
+            for node in operators
+            for sink in node.sinks
+        ]
+        self._use(columns)
 
-    def _identity_of(self, sinks: Sequence[tuple[SinkNode, pa.Schema]]) -> SinkIdentity:
-        tables = [sink for node, _ in sinks if (sink := recorded(node)) is not None]
-        return SinkIdentity(self._job, tables, self._holds)
+    def _use(self, sinks: Sequence[tuple[SinkNode, pa.Schema]], background: Background | None = None) -> None:
+        """Takes the sinks, each with the columns of its output, and where checkpoints of tables' logs are written."""
+        self._sinks = [node for node, _ in sinks]
+        tables = [sink for node in self._sinks if (sink := recorded(node)) is not None]
+        self._identity = SinkIdentity(self._job, tables, self._holds)
+        self._outputs = {
+            node.uid: DeltaOutputTable(node.sink.path, schema, background)
+            for node, schema in sinks
+            if isinstance(node.sink, DeltaSink)
+        }
+        self._tables = {
+            uid: TableSink(self._job, uid, table, self._log, SystemClock().now_ms)
+            for uid, table in self._outputs.items()
+        }
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:
@@ -94,15 +138,15 @@ class SinkCommits:
             SinkError: A table has other columns than the output, or requires more of its writers than to add finished
                 files (partitions, constraints, column mapping, …).
         """
-        for table in self._tables():
+        for table in self._tables.values():
             table.check()
 
     def fences(self) -> list[TableFence]:
-        return [table.standing() for table in self._tables()]
+        return [table.standing() for table in self._tables.values()]
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
-        for node, schema in self._sinks:
-            if node.uid not in uids or (table := self._table_of(node, schema)) is None:
+        for node in self._sinks:
+            if node.uid not in uids or (table := self._tables.get(node.uid)) is None:
                 continue
             stands = owed is not None and self._identity.is_current(node.uid, owed.manifest)
             files = outputs_of(owed.manifest, node.uid) if owed is not None and stands else []
@@ -114,74 +158,71 @@ class SinkCommits:
                 table.adopt(generation)
 
     def prepare(self) -> None:
-        for table in self._tables():
+        for table in self._tables.values():
             table.create()
 
-    def _tables(self) -> list[TableSink]:
-        pairs = [self._table_of(node, schema) for node, schema in self._sinks]
-        return [table for table in pairs if table is not None]
-
-    def _table_of(self, node: SinkNode, schema: pa.Schema) -> TableSink | None:
-        if not isinstance(node.sink, DeltaSink):
-            return None
-        table = DeltaOutputTable(node.sink.path, schema)
-        return TableSink(self._job, node.uid, table, self._log, SystemClock().now_ms)
+    def wait(self) -> None:
+        """Waits for checkpoints of the tables' logs that are being written; called at the job's end."""
+        for table in self._outputs.values():
+            table.wait()
 
     def deliver(self, manifest: Manifest) -> None:
         if not self._early:
             return
-        functions = [(node, schema) for node, schema in self._sinks if isinstance(node.sink, ForeachEpochSink)]
-        for _ in self._give(manifest, functions, "The epoch is not sealed; the next start runs its records again."):
-            pass
+        functions = [node for node in self._sinks if isinstance(node.sink, ForeachEpochSink)]
+        self._give(functions, _Giving(manifest, "The epoch is not sealed; the next start runs its records again."))
         self._delivered = (manifest.generation, manifest.epoch)
 
     def commit(self, sealed: StoredManifest) -> None:
         manifest = sealed.manifest
         delivered = self._delivered == (manifest.generation, manifest.epoch)
-        sinks = [s for s in self._sinks if not (delivered and isinstance(s[0].sink, ForeachEpochSink))]
-        for _ in self._give(manifest, sinks, MEND):
-            self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+        sinks = [node for node in self._sinks if not (delivered and isinstance(node.sink, ForeachEpochSink))]
+        self._give(sinks, _Giving(manifest, MEND, commits=True))
 
     def pay(self, sealed: StoredManifest, *, leave_out: bool, without: Collection[str]) -> None:
-        sinks = [pair for pair in self._sinks if pair[0].uid not in without]
-        for _ in self._give(sealed.manifest, sinks, MEND, verify=True, leave_out=leave_out):
-            self._crash(CrashPoint.E7_SINK_COMMITTED, sealed.manifest.epoch)
+        sinks = [node for node in self._sinks if node.uid not in without]
+        self._give(sinks, _Giving(sealed.manifest, MEND, commits=True, verify=True, leave_out=leave_out))
 
-    def _give(
-        self,
-        manifest: Manifest,
-        sinks: Sequence[tuple[SinkNode, pa.Schema]],
-        action: str,
-        *,
-        verify: bool = False,
-        leave_out: bool = False,
-    ) -> Iterator[str]:
-        """Gives an epoch's output to one sink after the other; yields the uid of each that has taken it."""
-        staged: dict[str, list[OutputFile]] = {}
-        for operator in manifest.operators.values():
-            for ack in operator.acks:
-                for file in ack.outputs:
-                    staged.setdefault(file.output, []).append(file)
-        for node, schema in sinks:
-            files = staged.get(node.uid)
-            if not files or not self._identity.is_current(node.uid, manifest):
-                continue  # the sink writes elsewhere now: S1 has refused that, or the start keeps output
-            try:
-                self._commit_one(node, schema, self._id(manifest), files, verify=verify)
-            except (MissingFileError, DamagedFileError) as error:
-                if not leave_out:
-                    raise
-                self._log_left_out(node, manifest, error)
-                if (table := self._table_of(node, schema)) is not None:
-                    table.leave_out(manifest.generation, manifest.epoch)
-                continue
-            except LakestateError:
+    def _give(self, sinks: Sequence[SinkNode], giving: "_Giving") -> None:
+        """Gives an epoch's output to sinks: to tables side by side, then to others one after the other."""
+        staged = giving.staged()
+        # Where a sink writes elsewhere now, S1 has refused that, or the start keeps output.
+        due = [node for node in sinks if node.uid in staged and self._identity.is_current(node.uid, giving.manifest)]
+
+        def take(node: SinkNode) -> None:
+            self._take(node, staged[node.uid], giving)
+
+        tables = [node for node in due if node.uid in self._tables]
+        if len(tables) > 1:
+            with ThreadPoolExecutor(min(len(tables), _WRITERS), thread_name_prefix="sink") as pool:
+                taken = [pool.submit(take, node) for node in tables]
+            for one in taken:
+                one.result()
+            due = [node for node in due if node.uid not in self._tables]
+        for node in due:
+            take(node)
+
+    def _take(self, node: SinkNode, files: Sequence[OutputFile], giving: "_Giving") -> None:
+        """Gives one sink its files, or leaves out what cannot be given; announces it when the sink has taken them."""
+        manifest = giving.manifest
+        try:
+            self._commit_one(node, self._id(manifest), files, verify=giving.verify)
+        except (MissingFileError, DamagedFileError) as error:
+            if not giving.leave_out:
                 raise
-            except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                    raise  # a user presses Ctrl-C during a start; a batch is on another thread
-                raise self._refusal(node, manifest, files, error, action) from (error if self._show_records else None)
-            yield node.uid
+            self._log_left_out(node, manifest, error)
+            if (table := self._tables.get(node.uid)) is not None:
+                table.leave_out(manifest.generation, manifest.epoch)
+            return
+        except LakestateError:
+            raise
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # a user presses Ctrl-C during a start; a batch is on another thread
+            refusal = self._refusal(node, manifest, files, error, giving.action)
+            raise refusal from (error if self._show_records else None)
+        if giving.commits:
+            self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
 
     def _refusal(
         self, node: SinkNode, manifest: Manifest, files: Sequence[OutputFile], error: BaseException, action: str
@@ -223,11 +264,9 @@ class SinkCommits:
             manifest = previous.manifest
         return 0
 
-    def _commit_one(
-        self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile], *, verify: bool
-    ) -> None:
+    def _commit_one(self, node: SinkNode, epoch: EpochId, files: Sequence[OutputFile], *, verify: bool) -> None:
         sink = node.sink
-        if (table := self._table_of(node, schema)) is not None:
+        if (table := self._tables.get(node.uid)) is not None:
             table.commit(epoch.generation, epoch.epoch, files, verify=verify)
         elif isinstance(sink, MemorySink):
             sink.put(epoch, self._staged(files))
@@ -240,11 +279,11 @@ class SinkCommits:
     def check_owed(self, sealed: StoredManifest) -> None:
         manifest = sealed.manifest
         self._identity.check_owed(sealed)
-        for node, schema in self._sinks:
+        for node in self._sinks:
             files = outputs_of(manifest, node.uid)
             if not files or not self._identity.is_current(node.uid, manifest):
                 continue
-            if (table := self._table_of(node, schema)) is not None:
+            if (table := self._tables.get(node.uid)) is not None:
                 table.check_owed(manifest.generation, manifest.epoch, files)
             elif not (isinstance(node.sink, MemorySink) and self._id(manifest) in node.sink.epochs):
                 self._staged(files)
@@ -255,8 +294,8 @@ class SinkCommits:
             return
         abandoned, entered = since(self._log, head, target), since(self._log, target, head)
         self._identity.check_moved(abandoned, entered, target.manifest, generation)
-        for node, schema in self._sinks:
-            if (table := self._table_of(node, schema)) is not None:
+        for node in self._sinks:
+            if (table := self._tables.get(node.uid)) is not None:
                 table.check_rewind(target, generation)
             elif isinstance(node.sink, MemorySink):
                 for _, files in self._entered(node, target):
@@ -273,12 +312,12 @@ class SinkCommits:
         def abandoned(epoch: EpochId) -> bool:
             return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch.place))
 
-        for node, schema in self._sinks:
+        for node in self._sinks:
             if isinstance(node.sink, MemorySink) and not keep_output:
                 node.sink.remove(abandoned)
                 for epoch, files in self._entered(node, target):
                     node.sink.put(epoch, self._staged(files))
-            elif (table := self._table_of(node, schema)) is not None and target.manifest.job == self._job:
+            elif (table := self._tables.get(node.uid)) is not None and target.manifest.job == self._job:
                 table.rewind(target, generation, keep_output=keep_output)
 
     def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:

@@ -15,6 +15,7 @@ from state_engine.spark.graph.nodes import SinkNode
 from state_engine.spark.graph.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
 from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.storage import delta
+from state_engine.storage.background import Inline
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
 
@@ -33,8 +34,7 @@ class RecordedSinks(SinkCommits):
         super().__init__(job, (), storage, log, lambda *_: None)
         last = {table.uid: table for table in recorded}
         nodes = [node for table in last.values() if (node := _node(table)) is not None]
-        self._sinks = [(node, pa.schema([])) for node in nodes]
-        self._identity = self._identity_of(self._sinks)
+        self._use([(node, pa.schema([])) for node in nodes], Inline())  # no thread outlives a restore
 
     def prepare(self) -> None:
         """Makes no table: the job has made those that exist."""

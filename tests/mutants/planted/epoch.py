@@ -313,10 +313,10 @@ MUTANTS = (
         "files-are-looked-for-though-the-table-has-the-epoch",
         "state_engine.epoch.table_sink",
         "TableSink.commit",
-        "        def commit(table: TableVersion) -> None:\n            self._check_fits(table)\n"
+        "        def commit(table: TableHead) -> None:\n            self._check_fits(table)\n"
         "            self._table.check_files(wanted.added)\n",
         "        self._table.check_files(wanted.added)\n\n"
-        "        def commit(table: TableVersion) -> None:\n            self._check_fits(table)\n",
+        "        def commit(table: TableHead) -> None:\n            self._check_fits(table)\n",
         "After OPTIMIZE and VACUUM of a sink its job never starts again.",
         (f"{TABLE_SINK}::test_what_has_taken_effect_is_not_looked_for_again",),
     ),

@@ -7,6 +7,24 @@ ENDS = "tests/spark/test_ends_of_a_client.py"
 
 MUTANTS = (
     Mutant(
+        "refusal-of-one-of-several-tables-is-lost",
+        "state_engine.spark.sinks.commits",
+        "SinkCommits._give",
+        "                one.result()\n",
+        "                one.exception()\n",
+        "A table that did not answer counts as committed, and the next start does not give it the epoch either.",
+        ("tests/sinks/test_side_by_side.py::test_what_one_refuses_ends_the_epoch_and_the_others_have_it",),
+    ),
+    Mutant(
+        "tables-get-an-epoch-again-beside-functions",
+        "state_engine.spark.sinks.commits",
+        "SinkCommits._give",
+        "            due = [node for node in due if node.uid not in self._tables]\n",
+        "            due = [node for node in due if node.uid != tables[0].uid]\n",
+        "Tables get the same output twice in one epoch.",
+        ("tests/sinks/test_side_by_side.py::test_all_take_it_at_the_same_time_and_functions_afterwards",),
+    ),
+    Mutant(
         "refused-batch-does-not-wait",
         "state_engine.spark.driver.ending",
         "refuse_batch",

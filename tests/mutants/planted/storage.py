@@ -4,6 +4,7 @@ from mutant import Mutant
 
 LOCAL = "tests/storage/test_local_storage.py"
 
+APPEND = "tests/storage/test_delta_append.py"
 DURABLE = "tests/storage/test_delta_durability.py"
 MANIFEST_LOG = "tests/storage/test_manifest_log.py"
 FLIPS = "tests/storage/test_delta_flipped_bits.py"
@@ -151,6 +152,42 @@ MUTANTS = (
         "_make_durable(path, table, version + 2)",
         "After a power cut a state table may refuse the timestamps that are committed to it.",
         (f"{DURABLE}::test_a_change_of_a_tables_features_is_synced",),
+    ),
+    Mutant(
+        "delta-table-made-anew-is-not-noticed",
+        "state_engine.storage.delta_append",
+        "Appender._is_there",
+        "return self._log.get(name_of(kept.version)) == kept.entry",
+        "return bool(self._log.get(name_of(kept.version)))",
+        "A table was removed and made anew while the stream ran; output goes into it without a look at its columns.",
+        (f"{APPEND}::test_a_table_that_was_removed_and_made_anew_is_loaded",),
+    ),
+    Mutant(
+        "delta-entry-of-another-counts-as-ones-own",
+        "state_engine.storage.delta_append",
+        "AppendVersion.commit",
+        "if self._log.get(name) != entry:",
+        "if not self._log.get(name):",
+        "Another writer was first, and the epoch's output never reaches the table.",
+        (f"{APPEND}::test_another_writer_in_between_makes_it_look_again",),
+    ),
+    Mutant(
+        "delta-writer-forgets-its-own-transaction",
+        "state_engine.storage.delta_append",
+        "AppendVersion.commit",
+        "{**self._known.transactions, commit.app_id: commit.version, **commit.marks}",
+        "{**self._known.transactions, **commit.marks}",
+        "A commit that is repeated by the same driver adds its rows twice.",
+        (f"{APPEND}::test_an_epoch_that_it_holds_is_not_added_again",),
+    ),
+    Mutant(
+        "delta-entry-without-its-files",
+        "state_engine.storage.delta_append",
+        "entry_of",
+        "for file in added)]",
+        "for file in added[:1])]",
+        "Of an epoch's files in a table only the first arrives.",
+        (f"{APPEND}::test_all_files_of_an_epoch_are_added",),
     ),
     Mutant(
         "delta-checkpoint-of-another-is-overwritten",
