@@ -24,6 +24,9 @@ from benchmarks import (
 )
 from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.fraud import measure as fraud
+from benchmarks.latency import measure as latency
+from benchmarks.latency.model import ENGINES as LATENCY_ENGINES
+from benchmarks.latency.model import LatencyRow
 from benchmarks.model import FRAUD_ENGINES, NEXMARK_ENGINES, Result
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.nexmark.queries import QUERIES
@@ -162,6 +165,31 @@ def run_fraud(
     )
     with folder_at(work) as folder:
         finish(fraud.measure(plan, folder, tell), json, check)
+
+
+@app.command("latency", help=latency.ABOUT)
+def run_latency(
+    json: Json = None,
+    check: Check = False,
+    engines: Annotated[str, typer.Option(help="Which engines.")] = ",".join(LATENCY_ENGINES),
+    keys: Annotated[str, typer.Option(help="Numbers of keys with state.")] = "100k",
+    triggers: Annotated[str, typer.Option(help="Trigger intervals of Lakestate, in ms.")] = "0",
+    warm: Annotated[int, typer.Option(min=0, help="Files of each pace before those that count.")] = 15,
+    files: Annotated[int, typer.Option(min=1, help="Files of each pace.")] = 100,
+    work: Work = None,
+) -> None:
+    plan = latency.Plan(
+        engines=names(engines, LATENCY_ENGINES),  # type: ignore[arg-type]
+        keys=[count(number) for number in keys.split(",")],
+        triggers=[int(interval) for interval in triggers.split(",")],
+        warm=warm,
+        files=files,
+    )
+    with folder_at(work) as folder:
+        report = latency.measure(plan, folder, tell)
+    console = Console(width=WIDTH)
+    latency.show(report.results, console)
+    judged(console, report.results, report.failures, json, check)
 
 
 @app.command("worker_memory")
@@ -353,7 +381,7 @@ def finish(report: Report, json: Path | None, check: bool) -> None:
 
 def judged(
     console: Console,
-    results: Sequence[Result | Operation | Tick],
+    results: Sequence[Result | Operation | Tick | LatencyRow],
     failures: Sequence[str],
     json: Path | None,
     check: bool,

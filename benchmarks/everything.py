@@ -29,6 +29,8 @@ from benchmarks import (
     worker_memory,
 )
 from benchmarks.fraud import measure as fraud
+from benchmarks.latency import measure as latency
+from benchmarks.latency.model import LATENCY, LatencyRow
 from benchmarks.model import FRAUD, NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORKER_MEMORY, Result, Verdict
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS, Operation
@@ -102,8 +104,9 @@ def parts(*, small: bool) -> dict[str, Part]:
     keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000, 10_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
     queries, large = nexmark.Plan(engines=nexmark.installed_engines()), state_sizes.LARGE
-    business = fraud.Plan()
+    business, arrivals = fraud.Plan(), latency.Plan()
     if small:
+        arrivals = arrivals._replace(keys=(2_000,), warm=2, files=5)
         business = business._replace(cards=200, alone=1_000, epochs=5, streams=(2_000,))
         large = large._replace(records=20_000, touched=1_000, least=10)
         queries = queries._replace(epoch_events=10_000, epochs=5)
@@ -115,6 +118,12 @@ def parts(*, small: bool) -> dict[str, Part]:
         FRAUD: Part(
             fraud.ABOUT,
             lambda folder, tell: fraud.measure(business, folder, tell),
+        ),
+        LATENCY: Part(
+            latency.ABOUT,
+            lambda folder, tell: latency.measure(arrivals, folder, tell),
+            latency.show,
+            LatencyRow,
         ),
         **{epochs.workload: _sizes(epochs, keys) for epochs in (state_sizes.SMALL, large)},
         STATE_BACKENDS: Part(

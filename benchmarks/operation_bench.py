@@ -79,7 +79,7 @@ class Bench:
         )
         keyed = job.from_stream(reader.parquet(str(self.work / "in"))).key_by("k")
         keyed.process(KeepBytes(), "k bigint", uid=UID).sink_to(DiscardingSink())
-        return job.start(self.spark, available_now=available_now, restore=restore)
+        return job.start(self.spark, available_now=available_now, trigger_interval_ms=0, restore=restore)
 
 
 def in_turn(ways: Mapping[str, Way], rounds: int) -> dict[str, Timed]:

@@ -56,7 +56,7 @@ def run(case: OperationCase) -> list[Operation]:
     reader = spark.readStream.schema("k bigint").option("maxFilesPerTrigger", case.parallelism)
     keyed = job.from_stream(reader.parquet(str(work / "in"))).key_by("k")
     keyed.process(RunningCount(), "k bigint, n bigint", uid=UID).sink_to(DiscardingSink())
-    client = job.start(spark)
+    client = job.start(spark, trigger_interval_ms=0)
     with EpochWatch(client, feed) as watch:
         watch.wait_for(load_epochs, TIMEOUT)
         client.trigger_checkpoint().result(TIMEOUT)  # state is then in a base, as in an old job

@@ -11,11 +11,12 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.latency.model import LatencyRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick
 
-Row = Result | Operation | Tick
+Row = Result | Operation | Tick | LatencyRow
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -59,7 +60,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
 def _unit(row: Row) -> str:
     if isinstance(row, Result):
         return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
-    return "seconds, median"
+    return "ms, median" if isinstance(row, LatencyRow) else "seconds, median"
 
 
 def _panels(rows: Sequence[Row]) -> Mapping[str, Sequence[Bar]]:
@@ -82,6 +83,8 @@ def _title(row: Row) -> str:
             return f"{row.operation}, {row.keys:,} keys of {row.value_bytes:,} B"
         case Tick():
             return f"{row.checkpoints:,} checkpoints, {row.states} states"
+        case LatencyRow():
+            return f"a file {row.pace}, {row.keys:,} keys"
 
 
 def _bar(row: Row) -> Bar | None:
@@ -90,6 +93,9 @@ def _bar(row: Row) -> Bar | None:
         return Bar(f"{row.label} ({row.backend})", value, COLOURS.get(row.engine, OTHER))
     if isinstance(row, Tick):
         return Bar(row.form, row.median_seconds, COLOURS["lakestate"])
+    if isinstance(row, LatencyRow):
+        interval = f" (interval {row.trigger_interval_ms} ms)" if row.trigger_interval_ms else ""
+        return Bar(row.engine + interval, row.p50_ms, COLOURS.get(row.engine.partition("/")[0], OTHER))
     if row.median_seconds is None:
         return None
     parallelism = row.parallelism if row.from_parallelism is None else f"{row.from_parallelism} → {row.parallelism}"

@@ -6,13 +6,17 @@ from typing import Literal
 
 import msgspec
 
+from benchmarks.latency.model import LatencyLimit, LatencyRow, judge_latency
 from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
-FILES = tuple(Path(__file__).parent / name for name in (*_NAMES, "nexmark/thresholds.toml", "fraud/thresholds.toml"))
+FILES = tuple(
+    Path(__file__).parent / name
+    for name in (*_NAMES, *(f"{name}/thresholds.toml" for name in ("nexmark", "fraud", "latency")))
+)
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +75,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     share: list[Share] = []
     quotient: list[Quotient] = []
     tick: list[TickLimit] = []
+    latency: list[LatencyLimit] = []
 
 
 def load(paths: Sequence[Path] = FILES) -> Thresholds:
@@ -84,7 +89,7 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
     return Thresholds(**{kind: [one for file in files for one in getattr(file, kind)] for kind in kinds})
 
 
-def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick]) -> list[Verdict]:
+def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick | LatencyRow]) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
     workloads = {result.workload for result in results}
@@ -101,6 +106,7 @@ def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick]) -> 
             [row for row in rows if isinstance(row, Operation)],
         ),
         *judge_ticks(thresholds.tick, [row for row in rows if isinstance(row, Tick)]),
+        *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
     ]
 
 

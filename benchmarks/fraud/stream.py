@@ -30,7 +30,7 @@ def run(case: Case) -> Outcome:
     ends = EpochEnds()
     spark.streams.addListener(ends)
     root, tables = str(work / "root"), work / "tables"
-    client = build(spark, root, {"input": case.inputs, "tables": str(tables)}).start(spark)
+    client = build(spark, root, {"input": case.inputs, "tables": str(tables)}).start(spark, trigger_interval_ms=0)
     while ends.reported < case.epochs:
         client.await_termination(0.05)
     client.stop(drain=True)

@@ -23,6 +23,7 @@ from lakestate.commands.options import (
     MaxParallelism,
     ResumeState,
     Strict,
+    TriggerInterval,
     UidMapping,
     uids_of,
 )
@@ -218,6 +219,7 @@ def run(
     strict: Strict = False,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="Stop after reading the input that is available now.")] = False,
+    trigger_interval_ms: TriggerInterval = None,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
     rest_address: Annotated[
         str, typer.Option(help=f"Address the REST server listens on. If other machines can reach it, set {TOKEN}.")
@@ -254,6 +256,7 @@ def run(
             strict=strict,
             parallelism=parallelism,
             cancelled=stop.is_set,
+            **({} if trigger_interval_ms is None else {"trigger_interval_ms": trigger_interval_ms}),
         )
         with controlled(pipeline, client, stop, host=rest_address, port=rest_port, token=token) as control:
             follower = Follower(client, channel)

@@ -37,6 +37,7 @@ def runner_command(
     strict: bool = False,
     parallelism: int | None = None,
     available_now: bool = False,
+    trigger_interval_ms: int | None = None,
     cores: str | None = None,
     rest_address: str | None = None,
     rest_port: int | None = None,
@@ -74,6 +75,8 @@ def runner_command(
         command += ["--rest-port", str(rest_port)]
     if available_now:
         command.append("--available-now")
+    if trigger_interval_ms is not None:
+        command += ["--trigger-interval-ms", str(trigger_interval_ms)]
     return command if epochs else [*command, "--no-epochs"]
 
 

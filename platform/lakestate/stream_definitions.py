@@ -105,7 +105,7 @@ def build_definitions_of_plan(
     return dg.Definitions(
         assets=keys.translate([*lineage, *_assets(keys, policies)]),
         asset_checks=_checks(keys, policies),
-        jobs=build_stream_jobs(job),
+        jobs=build_stream_jobs(job, policies.trigger_interval_ms),
         sensors=_sensors(keys, policies),
         schedules=_schedules(keys, policies),
         resources=_resources(state_store),

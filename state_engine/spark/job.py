@@ -17,6 +17,7 @@ from state_engine.savepoint.restore_report import WholeRestore
 from state_engine.spark.driver.client import JobClient
 from state_engine.spark.driver.dry_restore import plan_restore
 from state_engine.spark.driver.startup import StartOptions
+from state_engine.spark.driver.trigger import TRIGGER_INTERVAL_MS, checked_interval
 from state_engine.spark.graph.building import JobGraph
 from state_engine.spark.graph.definition import JobDefinition
 from state_engine.spark.graph.dry import DryFrame
@@ -192,7 +193,7 @@ class StreamJob:
         spark: SparkSession | None = None,
         *,
         available_now: bool = False,
-        trigger_interval_ms: int = 0,
+        trigger_interval_ms: int = TRIGGER_INTERVAL_MS,
         restore: str | None = None,
         parallelism: int | None = None,
         allow_non_restored_state: bool = False,
@@ -215,7 +216,9 @@ class StreamJob:
         Args:
             spark: Not needed; the stream knows its session.
             available_now: Read the records that exist now, and end.
-            trigger_interval_ms: Least time between two epochs.
+            trigger_interval_ms: Least time between the beginnings of two epochs with input, in ms; 0 for epochs as
+                close as they can be. The first record after a pause begins an epoch at once. Ignored with
+                `available_now`.
             restore: `latest` (the newest sealed epoch), a savepoint's id, `checkpoint:<id>`,
                 `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>` for a fork. It begins a new generation and
                 rewinds the sinks.
@@ -248,7 +251,7 @@ class StreamJob:
             progress: Called with what is checked or copied, and the share that is done, from 0 to 1.
 
         Raises:
-            JobDefinitionError: The job cannot run as it is built.
+            JobDefinitionError: The job cannot run as it is built, or the trigger interval is below 0.
             MissingExtraError: The package of its state backend is not installed.
             RestoreError: The job does not fit what it would be restored from; nothing was written.
             RestoreCancelledError: The start was cancelled; nothing is left of it.
@@ -274,7 +277,7 @@ class StreamJob:
         check_installed(definition.settings.state_backend)
         options = StartOptions(
             available_now=available_now,
-            trigger_interval_ms=trigger_interval_ms,
+            trigger_interval_ms=checked_interval(trigger_interval_ms),
             restore=restore,
             parallelism=parallelism,
             allow_non_restored_state=allow_non_restored_state,

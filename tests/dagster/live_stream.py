@@ -87,6 +87,7 @@ class LiveStream:
             restore=restore,
             parallelism=parallelism,
             available_now=available_now,
+            trigger_interval_ms=0,
         )
         before = self.head()
         process = self._process = RunnerProcess(command, log=self._log, crash_at=crash_at)

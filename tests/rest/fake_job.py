@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from lakestate.rest.app import make_app
 from lakestate.rest.calls import Cluster
+from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.guard import Guard
 from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import (
@@ -48,6 +49,7 @@ class FakeJob:
         self.disposed: set[str] = set()
         self.rows: list[CheckpointRow] = []
         self.problems: list[JobFailure] = []
+        self.interval_ms = 1_000
 
     @property
     def job_id(self) -> str:
@@ -103,6 +105,14 @@ class FakeJob:
 
     def rescale(self, parallelism: int | Mapping[str, int]) -> int:
         return int(self._operation("rescale", parallelism))
+
+    def trigger_interval_ms(self) -> int:
+        return self.interval_ms
+
+    def set_trigger_interval_ms(self, interval_ms: int) -> None:
+        if self.state != "RUNNING":
+            raise JobEndedError(f"Job {self.name!r} is {self.state}.")
+        self.interval_ms = interval_ms
 
     def restore_key_groups(self, source: str, ranges: Any, keys: Any, uids: Any, *, dry_run: bool) -> KeyGroupRestore:
         self._operation("key groups", source, ranges, keys, uids, dry_run)

@@ -158,6 +158,18 @@ def test_a_rescale_is_an_operation() -> None:
     assert job.asked == [("rescale", 4), ("rescale", 5), ("rescale", {"count": 2})]
 
 
+def test_the_time_between_two_epochs_is_shown_and_set() -> None:
+    job = FakeJob()
+    with client_of(job) as client:
+        config = client.get(f"/v1/jobs/{job.job_id}/config").json()
+        assert config["execution-config"]["user-config"] == {"trigger-interval-ms": "1000"}
+        path = f"/v1/jobs/{job.job_id}/trigger?interval-ms=250"
+        assert client.patch(path).json()["execution-config"]["user-config"] == {"trigger-interval-ms": "250"}
+        job.state = "FINISHED"
+        assert client.patch(f"/v1/jobs/{job.job_id}/trigger?interval-ms=0").status_code == 409
+    assert job.interval_ms == 250
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -198,6 +210,9 @@ def test_key_groups_or_keys_are_restored_and_reported(body: dict[str, Any], expe
         ("PATCH", "/jobs/{job}/rescaling?parallelism=2", b'{"operators":{"count":2}}', 400),
         ("PATCH", "/jobs/{job}/rescaling", b'{"operators":{"count":0}}', 400),
         ("PATCH", "/jobs/{job}/rescaling", b'{"operator":{"count":1}}', 400),
+        ("PATCH", "/jobs/{job}/trigger", b"", 400),
+        ("PATCH", "/jobs/{job}/trigger?interval-ms=-1", b"", 400),
+        ("PATCH", "/jobs/{job}/trigger?interval-ms=soon", b"", 400),
         ("POST", "/jobs/{job}/savepoints", b'{"cancel-job":true,"epoch":3}', 400),
         ("POST", "/jobs/{job}/savepoints", b"[1]", 400),
         ("POST", "/jobs/{job}/savepoints", b"{", 400),

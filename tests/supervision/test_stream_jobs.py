@@ -59,6 +59,22 @@ def test_what_is_left_out_is_as_at_the_last_start_but_not_its_restore(drivers, e
     assert "--allow-changed-sources" not in drivers.log()
 
 
+def test_the_trigger_interval_is_the_launchpads_or_the_policys_or_that_of_the_last_start(drivers, execute) -> None:
+    execute("start", options={"plan": "finish"}, trigger_interval_ms=0)
+    assert "--trigger-interval-ms 0" in drivers.log()
+    execute("start")
+    assert "--trigger-interval-ms 0" in drivers.log()
+    job = build_stream_jobs(drivers.job, 250)[0]
+    for config, told in (({}, 250), ({"trigger_interval_ms": 40}, 40)):
+        with dg.DagsterInstance.ephemeral() as instance:
+            job.execute_in_process(
+                run_config={"ops": {"start_flights": {"config": config}}},
+                resources={"job_control": JobControlResource(root=drivers.root)},
+                instance=instance,
+            )
+        assert f"--trigger-interval-ms {told}" in drivers.log()
+
+
 def test_a_start_that_fails_is_reported_and_not_repeated(drivers, execute) -> None:
     failure = execute("start", options={"plan": "fail"})
     assert "flights has not started: " in failure.description

@@ -1,12 +1,14 @@
 """`wanted.json`, the file with the wanted state of a job: a damaged one is refused, never obeyed."""
 
 import contextlib
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from lakestate.supervision.records import Attempt, StartRequest, Wanted, WantedFile
+from lakestate.plain_json import encode_plain
+from lakestate.supervision.records import VERSION, Attempt, StartRequest, Wanted, WantedFile
 from state_engine.errors import CorruptionError, UnsupportedVersionError
 
 REQUEST = StartRequest(
@@ -47,7 +49,20 @@ def test_one_of_the_first_version_had_no_checksum(path: Path) -> None:
     path.write_bytes(msgspec.json.encode({**written, "version": 1}))
     read = WantedFile(path.parent).read()
     assert read is not None
-    assert (read.request.restore, read.version) == ("sp-1", 2)
+    assert (read.request.restore, read.version) == ("sp-1", VERSION)
+
+
+def test_one_of_an_earlier_release_has_fewer_fields_and_its_own_checksum(path: Path) -> None:
+    written = {**msgspec.json.decode(path.read_bytes()), "version": 2, "checksum": ""}
+    del written["request"]["trigger_interval_ms"]
+    written["checksum"] = f"sha256:{sha256(encode_plain(written)).hexdigest()}"
+    path.write_bytes(encode_plain(written))
+    read = WantedFile(path.parent).read()
+    assert read is not None
+    assert (read.request.restore, read.request.trigger_interval_ms, read.version) == ("sp-1", None, VERSION)
+    path.write_bytes(encode_plain({**written, "since": 1}))
+    with pytest.raises(CorruptionError, match="fails its checksum"):
+        WantedFile(path.parent).read()
 
 
 def test_it_is_written_as_it_was_read(path: Path) -> None:

@@ -117,6 +117,17 @@ Detached = Annotated[
 ]
 
 
+TriggerInterval = Annotated[
+    int | None,
+    typer.Option(
+        "--trigger-interval-ms",
+        min=0,
+        help="Time between the beginnings of two epochs with input, in ms; 1000 by default, 0 for none. The first "
+        "record after a pause does not wait.",
+    ),
+]
+
+
 def request_of(
     option: Sequence[str] | None, restore: str | None, uid_mapping: Sequence[str] | None, **others: Any
 ) -> "StartRequest":
@@ -193,6 +204,7 @@ __all__ = [
     "SavepointNote",
     "SavepointType",
     "Strict",
+    "TriggerInterval",
     "UidMapping",
     "Url",
     "WithoutCode",

@@ -35,6 +35,7 @@ from lakestate.commands.options import (
     RestPort,
     ResumeState,
     Strict,
+    TriggerInterval,
     UidMapping,
     request_of,
 )
@@ -72,6 +73,7 @@ def run(
     strict: Strict = False,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
+    trigger_interval_ms: TriggerInterval = None,
     cores: Cores = None,
     rest_address: RestAddress = None,
     rest_port: RestPort = None,
@@ -95,6 +97,7 @@ def run(
         strict=strict,
         parallelism=parallelism,
         available_now=available_now,
+        trigger_interval_ms=trigger_interval_ms,
         cores=cores,
         rest_address=rest_address,
         rest_port=rest_port,

@@ -22,6 +22,7 @@ from lakestate.commands.options import (
     RestPort,
     ResumeState,
     Strict,
+    TriggerInterval,
     UidMapping,
     request_of,
 )
@@ -45,6 +46,7 @@ def start(
     strict: Strict = False,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
+    trigger_interval_ms: TriggerInterval = None,
     cores: Cores = None,
     rest_address: RestAddress = None,
     rest_port: RestPort = None,
@@ -69,6 +71,7 @@ def start(
         strict=strict,
         parallelism=parallelism,
         available_now=available_now,
+        trigger_interval_ms=trigger_interval_ms,
         cores=cores,
         rest_address=rest_address,
         rest_port=rest_port,

@@ -36,6 +36,7 @@ class StartConfig(dg.Config):
     adopt_sinks: bool = Field(False, description="Keep rows in the sinks that the state root does not know about.")
     allow_changed_sources: list[int] = Field([], description="Numbers of sources that are allowed to have changed.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
+    trigger_interval_ms: int | None = Field(None, description="Time between the beginnings of two epochs, in ms.")
     cores: str | None = Field(None, description="Task slots of the local Spark session.")
 
 
@@ -49,14 +50,19 @@ class StopConfig(dg.Config):
     drain: bool = Field(False, description="End the input first, so that all windows and event-time timers fire.")
 
 
-def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
-    """Returns `<job>_start` and `<job>_stop`, which never run together with a restore or a rescale of the stream."""
+def build_stream_jobs(job: str, trigger_interval_ms: int | None = None) -> list[dg.JobDefinition]:
+    """Returns `<job>_start` and `<job>_stop`, which never run together with a restore or a rescale of the stream.
+
+    Args:
+        job: Name of the job.
+        trigger_interval_ms: For starts whose configuration gives none; None: that of the last start.
+    """
     name, pool = dagster_name(job), stream_pool(job)
 
     @dg.op(name=f"start_{name}", pool=pool, description=_START.format(job=job))
     def start(context: dg.OpExecutionContext, config: StartConfig, job_control: JobControlResource) -> None:
         with named_failures():
-            started = job_control.start(job, _request(job_control, job, config))
+            started = job_control.start(job, _request(job_control, job, config, trigger_interval_ms))
             context.log.info(f"{job} is starting as process {started.pid}.")
             seen = job_control.await_start(job)
         if seen.condition is Condition.FAILED:
@@ -79,10 +85,14 @@ def _job_of(job: str, verb: str, op: dg.OpDefinition) -> dg.JobDefinition:
     return graph.to_job(description=op.description, tags=run_tags(job))
 
 
-def _request(job_control: JobControlResource, job: str, config: StartConfig) -> StartRequest:
+def _request(
+    job_control: JobControlResource, job: str, config: StartConfig, trigger_interval_ms: int | None
+) -> StartRequest:
     before = wanted_of(job_control.root, job)
     last_request = before.request.restored() if before is not None else StartRequest()
-    given = {name: value for name, value in config.model_dump().items() if value}
+    given = config.model_dump(exclude_defaults=True)
+    if trigger_interval_ms is not None:
+        given.setdefault("trigger_interval_ms", trigger_interval_ms)
     return msgspec.convert(msgspec.to_builtins(last_request) | given, StartRequest)
 
 

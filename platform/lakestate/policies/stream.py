@@ -25,6 +25,8 @@ class StreamPolicies:
             as failed, and not restarted.
         rescale: When a stream gets another parallelism.
         limits: Limits above which a check fails.
+        trigger_interval_ms: Time between the beginnings of two epochs with input, where Dagster starts the stream; the
+            first record after a pause does not wait. None: that of its last start, or the engine's.
         sample_rows: How many rows of each state Dagster shows; 0 for state that must not be copied there.
     """
 
@@ -36,6 +38,7 @@ class StreamPolicies:
     restart: RestartPolicy | None = None
     rescale: RescalePolicy = field(default_factory=RescalePolicy)
     limits: CheckLimits = field(default_factory=CheckLimits)
+    trigger_interval_ms: int | None = None
     sample_rows: int = 5
 
 

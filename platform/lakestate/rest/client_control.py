@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lakestate.failure_facts import facts_of
-from lakestate.rest.end_requests import EndRequest, EndRequests
+from lakestate.rest.end_requests import EndRequest, EndRequests, JobEndedError
 from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import (
     NO_END,
@@ -141,6 +141,15 @@ class ClientControl:
     def rescale(self, parallelism: int | Mapping[str, int]) -> int:
         epoch: int = self._client.rescale(parallelism).result()
         return epoch
+
+    def trigger_interval_ms(self) -> int:
+        interval_ms: int = self._client.trigger_interval_ms
+        return interval_ms
+
+    def set_trigger_interval_ms(self, interval_ms: int) -> None:
+        if self.state != "RUNNING":
+            raise JobEndedError(f"Job {self._job.name!r} is {self.state}.")
+        self._client.trigger_interval_ms = interval_ms
 
     def restore_key_groups(
         self,

@@ -103,9 +103,9 @@ def job_config(call: Call) -> bodies.JobConfig:
     """Returns how a job is configured."""
     view = call.job.view()
     parallelism = max((op.parallelism for op in view.operators), default=1)
-    return bodies.JobConfig(
-        jid=view.job_id, name=view.name, execution_config=bodies.ExecutionConfig(job_parallelism=parallelism)
-    )
+    user_config = {"trigger-interval-ms": str(call.job.trigger_interval_ms())}
+    execution = bodies.ExecutionConfig(job_parallelism=parallelism, user_config=user_config)
+    return bodies.JobConfig(jid=view.job_id, name=view.name, execution_config=execution)
 
 
 def exceptions(call: Call) -> bodies.JobExceptions:

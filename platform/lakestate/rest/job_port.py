@@ -122,6 +122,18 @@ class JobControl(Protocol):
         """
         ...
 
+    def trigger_interval_ms(self) -> int:
+        """Returns the time between the beginnings of two epochs with input."""
+        ...
+
+    def set_trigger_interval_ms(self, interval_ms: int) -> None:
+        """Sets that time until the job's end.
+
+        Raises:
+            JobEndedError: The job has ended, or is ending.
+        """
+        ...
+
     def restore_key_groups(
         self,
         source: str,

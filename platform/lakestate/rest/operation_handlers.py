@@ -9,6 +9,8 @@ from lakestate.rest import retention_bodies as retention
 from lakestate.rest.calls import Call, RefusedError, check_id
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
+from lakestate.rest.job_bodies import JobConfig
+from lakestate.rest.job_handlers import job_config
 from lakestate.rest.job_port import JobControl, Retained
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
 from state_engine.causes import message_of, report_of
@@ -111,6 +113,18 @@ def rescale(call: Call) -> bodies.Triggered:
         raise RefusedError(400, f"The query parameter parallelism is {given[:64]!r}, which is not a number.")
     wanted = int(given) if given is not None else dict(some)
     return _begin(call, "rescaling", None, lambda job: job.rescale(wanted))
+
+
+def set_trigger(call: Call) -> JobConfig:
+    """Sets the time between two epochs with input, `interval-ms`, until the job's end; returns the configuration."""
+    given = call.query.get("interval-ms")
+    if given is None or not (given.isascii() and given.isdecimal() and len(given) < 10):
+        raise RefusedError(400, "The query parameter interval-ms must be a number of milliseconds.")
+    try:
+        call.job.set_trigger_interval_ms(int(given))
+    except JobEndedError as error:
+        raise RefusedError(409, str(error)) from error
+    return job_config(call)
 
 
 def rescaling_result(call: Call) -> bodies.PlainResult:

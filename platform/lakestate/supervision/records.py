@@ -1,4 +1,4 @@
-"""Stores what is wanted of a job, and how its starts ended: `driver/wanted.json`, version 2.
+"""Stores what is wanted of a job, and how its starts ended: `driver/wanted.json`, version 3.
 
 It is control data, not state: a job loses nothing without it, but is not restarted. The file is small. One writer at a
 time writes it as a whole, durably, and renames it into place.
@@ -19,7 +19,7 @@ from state_engine.errors import CorruptionError, UnsupportedVersionError
 from state_engine.storage import durable
 from state_engine.text import UNDECODABLE, shorten
 
-VERSION = 2
+VERSION = 3
 _FILE, _MUTEX = "wanted.json", "wanted.lock"
 _LONGEST_CAUSE = 3_000
 _KEPT = 500
@@ -43,6 +43,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         allow_changed_sources: Numbers of sources that may have changed; only for this start, not a restart.
         strict: Fail if there is state that the code does not read.
         available_now: Stop after reading the input that is available now.
+        trigger_interval_ms: Time between the beginnings of two epochs with input; by default that of the engine.
         rest_address: Where the job's REST server listens.
         rest_port: Its port.
         directory: Working directory, for relative paths in options; by default that of the process that starts it.
@@ -61,6 +62,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     allow_changed_sources: tuple[int, ...] = ()
     strict: bool = False
     available_now: bool = False
+    trigger_interval_ms: int | None = None
     rest_address: str | None = None
     rest_port: int | None = None
     directory: str = ""
@@ -118,7 +120,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def sealed(self) -> "Wanted":
         """Returns a copy with its checksum."""
         plain = msgspec.structs.replace(self, checksum="")
-        return msgspec.structs.replace(self, checksum=f"sha256:{sha256(encode_plain(plain)).hexdigest()}")
+        return msgspec.structs.replace(self, checksum=_checksum_of(encode_plain(plain)))
 
     @property
     def restarts(self) -> int:
@@ -175,7 +177,7 @@ class WantedFile:
         try:
             version = msgspec.json.decode(data, type=_Version).version
             if 1 <= version <= VERSION:
-                return self._checked(msgspec.json.decode(data, type=Wanted))
+                return self._checked(msgspec.json.decode(data, type=Wanted), data)
         except UNDECODABLE as error:
             raise self._damaged(str(error)) from error
         raise UnsupportedVersionError(
@@ -183,8 +185,10 @@ class WantedFile:
             action="Use the release that wrote it, or a later one.",
         )
 
-    def _checked(self, wanted: Wanted) -> Wanted:
-        if wanted.version > 1 and wanted.checksum != wanted.sealed().checksum:
+    def _checked(self, wanted: Wanted, data: bytes) -> Wanted:
+        # Of the document itself: that of an earlier release has fewer fields.
+        document = msgspec.json.decode(data) | {"checksum": ""}
+        if wanted.version > 1 and wanted.checksum != _checksum_of(encode_plain(document)):
             raise self._damaged("it fails its checksum")
         return msgspec.structs.replace(wanted, version=VERSION, checksum="")
 
@@ -213,6 +217,10 @@ def wanted_of(root: str, job: str) -> Wanted | None:
         return WantedFile(driver_folder(absolute_root(root), job)).read()
     except NoControlFolderError:
         return None
+
+
+def _checksum_of(document: bytes) -> str:
+    return f"sha256:{sha256(document).hexdigest()}"
 
 
 class _Version(msgspec.Struct):

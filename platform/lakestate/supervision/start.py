@@ -50,6 +50,7 @@ def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool =
         strict=request.strict,
         parallelism=request.parallelism,
         available_now=request.available_now,
+        trigger_interval_ms=request.trigger_interval_ms,
         cores=request.cores,
         rest_address=request.rest_address,
         rest_port=request.rest_port,

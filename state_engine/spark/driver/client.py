@@ -46,6 +46,7 @@ from state_engine.spark.driver.running_query import RunningQuery
 from state_engine.spark.driver.savepoint_writer import SparkWriter
 from state_engine.spark.driver.startup import Started, StartOptions, start_up
 from state_engine.spark.driver.tasks import SparkTasks
+from state_engine.spark.driver.trigger import TriggerInterval, checked_interval
 from state_engine.spark.graph.definition import JobDefinition
 from state_engine.spark.plan.packing import planned
 from state_engine.spark.plan.planner import EpochPlanner
@@ -69,6 +70,7 @@ class JobClient:
         self._stopping = self._being_stopped = False
         self._in_batch = False
         self._pace = Pace(job.settings.heartbeat_interval_ms, SystemClock())
+        self._trigger = TriggerInterval(0 if options.available_now else options.trigger_interval_ms, SystemClock())
         self._error: BaseException | None = None
         self._incarnation = ""
         self._started: Started
@@ -125,8 +127,6 @@ class JobClient:
         writer = writer.option("checkpointLocation", started.directory)
         if self._options.available_now:
             writer = writer.trigger(availableNow=True)
-        elif self._options.trigger_interval_ms:
-            writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
         log = ManifestLog(open_storage(job.root, job.name), job.name)
         self._fence = FenceWatch(log, settings.fence_interval_ms, SystemClock())
         log_no_stops()
@@ -172,7 +172,7 @@ class JobClient:
         clock = self._clock
         if self._driver.wants_rescale or self._started.coordinator.wants_epoch(clock.steady_ms()):
             return True
-        return self._driver.is_due(clock.now_ms()) and not self._pace.expects_batch()
+        return self._driver.is_due(clock.now_ms()) and not self._trigger.holds and not self._pace.expects_batch()
 
     def _wants_to_tell(self) -> bool:
         wants = self._listens and not self._stopping and self._driver.has_notices()
@@ -210,6 +210,7 @@ class JobClient:
 
     def _failed_between_batches(self, error: BaseException) -> None:
         self._note_failure(error)
+        self._trigger.end()
         with contextlib.suppress(Exception):
             self._running_query.stop()
         self._end_checkpoints()
@@ -218,25 +219,28 @@ class JobClient:
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch as one epoch: returns only after a verified seal, and raises otherwise."""
         self._in_batch = True
+        self._trigger.begin()
         try:
             with self._lock:  # a stop waits for this epoch, and later batches see the stop
-                if not self._stopping:
-                    self._run_batch(batch, batch_id)
-                    return
-            refuse_batch(batch, self._job.name)
+                took_ms = None if self._stopping else self._run_batch(batch, batch_id)
+            if took_ms is None:
+                refuse_batch(batch, self._job.name)
         except BaseException as error:
             self._note_failure(error)
             raise
         finally:
             self._in_batch = False
+        self._trigger.hold()
+        self._pace.ended(took_ms)
 
-    def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+    def _run_batch(self, batch: DataFrame, batch_id: int) -> int:
+        """Runs it, and returns the time that it took, in ms."""
         begun = time.perf_counter()
         sources = self._offsets.read(batch_id)
         tasks = self._tasks(batch)
         self._record(lambda: self._driver.run_epoch(tasks, sources))
         self._offsets.advance(sources)
-        self._pace.ended(round(1000 * (time.perf_counter() - begun)))
+        return round(1000 * (time.perf_counter() - begun))
 
     def _record(self, run: Any) -> StoredManifest:
         begun = time.perf_counter()
@@ -323,6 +327,8 @@ class JobClient:
         running = self.state == "RUNNING" and self._error is None
         self._being_stopped = running
         self._stopping = self._stopping or running
+        if running:
+            self._trigger.end()
         if not (drain and running):
             self._driver.request_stop()
         return drain and running
@@ -441,6 +447,7 @@ class JobClient:
         RUNNING.end(self._incarnation)
         self._driver.end_rescales()
         self._started.publisher.wait()
+        self._started.sinks.wait()
         with self._lock:
             self._started.publisher.completed()
             self._started.coordinator.shut_down(SystemClock().steady_ms())
@@ -485,6 +492,18 @@ class JobClient:
         wanted = dict(parallelism) if isinstance(parallelism, Mapping) else parallelism
         self._driver.rescale(RescaleRequest(wanted, future.tell))
         return future
+
+    @property
+    def trigger_interval_ms(self) -> int:
+        """The time between the beginnings of two epochs with input, in ms; 0 with `available_now`.
+
+        A new value takes effect at once, and until the job's end: the next start has its own.
+        """
+        return self._trigger.interval_ms
+
+    @trigger_interval_ms.setter
+    def trigger_interval_ms(self, interval_ms: int) -> None:
+        self._trigger.interval_ms = checked_interval(interval_ms)
 
     @property
     def checkpoints_under_way(self) -> Sequence[PendingCheckpoint]:

@@ -36,6 +36,7 @@ from state_engine.savepoint.segments import segments_at, segments_of_target, sou
 from state_engine.spark.driver.clock_notices import log_difference
 from state_engine.spark.driver.moved_sources import check_moved, follow_files
 from state_engine.spark.driver.seeding import check_files_exist, local_file_exists, remove_others, seed
+from state_engine.spark.driver.trigger import TRIGGER_INTERVAL_MS
 from state_engine.spark.graph.definition import JobDefinition, spec_of
 from state_engine.spark.graph.nodes import Edge, OperatorNode
 from state_engine.spark.graph.settings import JobSettings
@@ -54,7 +55,7 @@ class StartOptions(NamedTuple):
     """The options of a start; `StreamJob.start` explains each."""
 
     available_now: bool = False
-    trigger_interval_ms: int = 0
+    trigger_interval_ms: int = TRIGGER_INTERVAL_MS
     restore: str | None = None
     parallelism: int | None = None
     allow_non_restored_state: bool = False

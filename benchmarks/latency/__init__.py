@@ -1,0 +1,1 @@
+"""How long a record takes from its file to the log of a Delta table."""
