@@ -14,6 +14,7 @@ from benchmarks import (
     dagster_partitions,
     dagster_ticks,
     everything,
+    long_life,
     operation_report,
     operations,
     state_backends,
@@ -26,17 +27,16 @@ from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import ENGINES as LATENCY_ENGINES
-from benchmarks.latency.model import LatencyRow
-from benchmarks.model import FRAUD_ENGINES, NEXMARK_ENGINES, Result
+from benchmarks.model import FRAUD_ENGINES, NEXMARK_ENGINES
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.nexmark.queries import QUERIES
-from benchmarks.operation_model import OPERATION_ENGINES, PARTS, Operation
+from benchmarks.operation_model import OPERATION_ENGINES, PARTS
+from benchmarks.plots import Row
 from benchmarks.report import WIDTH, show, show_unmeasured, show_verdicts, write_json
 from benchmarks.rounds import Report
 from benchmarks.state_sizes import Epochs
 from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
 from benchmarks.streams import Plan
-from benchmarks.tick_model import Tick
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.workload import Workload
 
@@ -192,6 +192,20 @@ def run_latency(
     judged(console, report.results, report.failures, json, check)
 
 
+@app.command("long_life", help=long_life.ABOUT)
+def run_long_life(
+    json: Json = None,
+    check: Check = False,
+    epochs: Annotated[str, typer.Option(help="Number of epochs.")] = "1k",
+    work: Work = None,
+) -> None:
+    with folder_at(work) as folder:
+        report = long_life.measure(folder, tell, count(epochs))
+    console = Console(width=WIDTH)
+    long_life.show(report.results, console)
+    judged(console, report.results, report.failures, json, check)
+
+
 @app.command("worker_memory")
 def run_worker_memory(
     json: Json = None,
@@ -317,21 +331,18 @@ def run_dagster_ticks(
 def run_dagster_partitions(
     json: Json = None,
     check: Check = False,
-    savepoints: Annotated[str, typer.Option(help="Numbers of savepoints.")] = "100,1000,6250,12500",
+    savepoints: Annotated[str, typer.Option(help="Numbers of savepoints.")] = ",".join(
+        map(str, dagster_partitions.SIZES)
+    ),
     rounds: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = 3,
     work: Work = None,
 ) -> None:
-    """What as many savepoints cost Dagster as `restored_state` may have partitions; not a part of `all`."""
+    """What as many savepoints cost Dagster as `restored_state` may have partitions."""
     with folder_at(work) as folder:
-        rows = dagster_partitions.measure(folder, tell, [count(n) for n in savepoints.split(",")], rounds)
+        report = dagster_partitions.measure(folder, tell, [count(n) for n in savepoints.split(",")], rounds)
     console = Console(width=WIDTH)
-    dagster_partitions.show(rows, console)
-    if json is not None:
-        write_json(rows, json)
-    verdicts = dagster_partitions.judge(rows)
-    show_verdicts(verdicts if check else [], console)
-    if not all(row.results_equal for row in rows) or (check and not thresholds.passed(verdicts)):
-        raise typer.Exit(1)
+    dagster_partitions.show(report.results, console)
+    judged(console, report.results, report.failures, json, check)
 
 
 @app.command("all")
@@ -381,7 +392,7 @@ def finish(report: Report, json: Path | None, check: bool) -> None:
 
 def judged(
     console: Console,
-    results: Sequence[Result | Operation | Tick | LatencyRow],
+    results: Sequence[Row],
     failures: Sequence[str],
     json: Path | None,
     check: bool,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 from rich import box
@@ -20,6 +21,7 @@ from lakestate.policies.savepoints import MOST_PARTITIONS
 
 DAGSTER_PARTITIONS = "dagster_partitions"
 JOB = "flights"
+SIZES = (100, 1_000, MOST_PARTITIONS, 2 * MOST_PARTITIONS)
 MOST_SECONDS = 3.0
 """Limit of the slowest run of `names` and `status` at the largest number of savepoints that is allowed."""
 
@@ -47,7 +49,14 @@ class PartitionRow(msgspec.Struct, frozen=True, kw_only=True):
     results_equal: bool
 
 
-def measure(folder: Path, tell: Callable[[str], None], sizes: Sequence[int], rounds: int) -> list[PartitionRow]:
+class PartitionReport(NamedTuple):
+    """Rows, and failures: none, because this process measures."""
+
+    results: list[PartitionRow]
+    failures: list[str]
+
+
+def measure(folder: Path, tell: Callable[[str], None], sizes: Sequence[int], rounds: int) -> PartitionReport:
     """Returns a row for each number of savepoints.
 
     Args:
@@ -60,7 +69,7 @@ def measure(folder: Path, tell: Callable[[str], None], sizes: Sequence[int], rou
     for savepoints in sizes:
         tell(f"listing the partitions of {savepoints:,} savepoints")
         rows.append(_measured(folder / f"partitions-{savepoints}", savepoints, rounds))
-    return rows
+    return PartitionReport(rows, [])
 
 
 def _measured(home: Path, savepoints: int, rounds: int) -> PartitionRow:
@@ -99,8 +108,10 @@ def _measured(home: Path, savepoints: int, rounds: int) -> PartitionRow:
     )
 
 
-def judge(rows: Sequence[PartitionRow]) -> list[Verdict]:
-    """Returns a verdict for the row with the most savepoints that are allowed; not measured without it."""
+def judge_partitions(rows: Sequence[PartitionRow]) -> list[Verdict]:
+    """Returns a verdict for the row with the most savepoints that are allowed; none when nothing was run."""
+    if not rows:
+        return []
     name = f"{DAGSTER_PARTITIONS}, {MOST_PARTITIONS:,} savepoints: at most {MOST_SECONDS:g} s"
     row = next((one for one in rows if one.savepoints == MOST_PARTITIONS), None)
     if row is None:
@@ -128,4 +139,13 @@ def show(rows: Sequence[PartitionRow], console: Console) -> None:
     console.print(shown, highlight=False)
 
 
-__all__ = ["DAGSTER_PARTITIONS", "MOST_SECONDS", "PartitionRow", "judge", "measure", "show"]
+__all__ = [
+    "DAGSTER_PARTITIONS",
+    "MOST_SECONDS",
+    "SIZES",
+    "PartitionReport",
+    "PartitionRow",
+    "judge_partitions",
+    "measure",
+    "show",
+]

@@ -18,7 +18,9 @@ import pyspark
 from rich.console import Console
 
 from benchmarks import (
+    dagster_partitions,
     dagster_ticks,
+    long_life,
     operation_report,
     operations,
     plots,
@@ -28,9 +30,11 @@ from benchmarks import (
     streams,
     worker_memory,
 )
+from benchmarks.dagster_partitions import DAGSTER_PARTITIONS, SIZES, PartitionRow
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import LATENCY, LatencyRow
+from benchmarks.long_life import LONG_LIFE, LifeRow
 from benchmarks.model import FRAUD, NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORKER_MEMORY, Result, Verdict
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS, Operation
@@ -124,6 +128,18 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: latency.measure(arrivals, folder, tell),
             latency.show,
             LatencyRow,
+        ),
+        LONG_LIFE: Part(
+            long_life.ABOUT,
+            lambda folder, tell: long_life.measure(folder, tell, 30 if small else 1_000),
+            long_life.show,
+            LifeRow,
+        ),
+        DAGSTER_PARTITIONS: Part(
+            "What as many savepoints cost Dagster as `restored_state` may have partitions.",
+            lambda folder, tell: dagster_partitions.measure(folder, tell, (2,) if small else SIZES, 3),
+            dagster_partitions.show,
+            PartitionRow,
         ),
         **{epochs.workload: _sizes(epochs, keys) for epochs in (state_sizes.SMALL, large)},
         STATE_BACKENDS: Part(

@@ -11,12 +11,14 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.dagster_partitions import PartitionRow
 from benchmarks.latency.model import LatencyRow
+from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick
 
-Row = Result | Operation | Tick | LatencyRow
+Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -60,7 +62,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
 def _unit(row: Row) -> str:
     if isinstance(row, Result):
         return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
-    return "ms, median" if isinstance(row, LatencyRow) else "seconds, median"
+    return "ms, median" if isinstance(row, LatencyRow | LifeRow) else "seconds, median"
 
 
 def _panels(rows: Sequence[Row]) -> Mapping[str, Sequence[Bar]]:
@@ -85,6 +87,10 @@ def _title(row: Row) -> str:
             return f"{row.checkpoints:,} checkpoints, {row.states} states"
         case LatencyRow():
             return f"a file {row.pace}, {row.keys:,} keys"
+        case LifeRow():
+            return f"{row.epochs:,} epochs"
+        case PartitionRow():
+            return "the names of all partitions"
 
 
 def _bar(row: Row) -> Bar | None:
@@ -96,6 +102,10 @@ def _bar(row: Row) -> Bar | None:
     if isinstance(row, LatencyRow):
         interval = f" (interval {row.trigger_interval_ms} ms)" if row.trigger_interval_ms else ""
         return Bar(row.engine + interval, row.p50_ms, COLOURS.get(row.engine.partition("/")[0], OTHER))
+    if isinstance(row, LifeRow):
+        return Bar("one of the last", row.last_ms, COLOURS["lakestate"])
+    if isinstance(row, PartitionRow):
+        return Bar(f"{row.savepoints:,} savepoints", row.names_seconds, COLOURS["lakestate"])
     if row.median_seconds is None:
         return None
     parallelism = row.parallelism if row.from_parallelism is None else f"{row.from_parallelism} → {row.parallelism}"

@@ -6,7 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from benchmarks.dagster_partitions import PartitionRow, judge_partitions
 from benchmarks.latency.model import LatencyLimit, LatencyRow, judge_latency
+from benchmarks.long_life import LifeLimit, LifeRow, judge_life
 from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
@@ -76,6 +78,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quotient: list[Quotient] = []
     tick: list[TickLimit] = []
     latency: list[LatencyLimit] = []
+    life: list[LifeLimit] = []
 
 
 def load(paths: Sequence[Path] = FILES) -> Thresholds:
@@ -89,7 +92,9 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
     return Thresholds(**{kind: [one for file in files for one in getattr(file, kind)] for kind in kinds})
 
 
-def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick | LatencyRow]) -> list[Verdict]:
+def judge(
+    thresholds: Thresholds, rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow]
+) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
     workloads = {result.workload for result in results}
@@ -106,6 +111,8 @@ def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick | Lat
             [row for row in rows if isinstance(row, Operation)],
         ),
         *judge_ticks(thresholds.tick, [row for row in rows if isinstance(row, Tick)]),
+        *judge_partitions([row for row in rows if isinstance(row, PartitionRow)]),
+        *judge_life(thresholds.life, [row for row in rows if isinstance(row, LifeRow)]),
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
     ]
 

@@ -5,7 +5,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.dagster_partitions import MOST_SECONDS, PartitionRow, judge
+from benchmarks.dagster_partitions import MOST_SECONDS, PartitionRow, judge_partitions
 from lakestate.policies.savepoints import MOST_PARTITIONS
 
 
@@ -19,10 +19,10 @@ def row(**changes: Any) -> PartitionRow:
 
 def test_the_slowest_run_at_the_limit_of_savepoints_counts() -> None:
     fast, slow = row(savepoints=100, slowest_seconds=9.0), row(slowest_seconds=MOST_SECONDS + 0.1)
-    assert [verdict.reached for verdict in judge([fast, row()])] == [True]
-    assert [verdict.reached for verdict in judge([slow])] == [False]
-    assert [verdict.reached for verdict in judge([row(results_equal=False)])] == [False]
-    [open_one] = judge([fast])
+    assert [verdict.reached for verdict in judge_partitions([fast, row()])] == [True]
+    assert [verdict.reached for verdict in judge_partitions([slow])] == [False]
+    assert [verdict.reached for verdict in judge_partitions([row(results_equal=False)])] == [False]
+    [open_one] = judge_partitions([fast])
     assert open_one.measured is None
 
 

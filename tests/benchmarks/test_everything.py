@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 from benchmarks import dagster_ticks, everything, operation_report, state_backends, thresholds
 from benchmarks.__main__ import app
+from benchmarks.dagster_partitions import PartitionRow
 from benchmarks.everything import Part, add_verdicts, measure, parts, plan_of
 from benchmarks.latency.model import LatencyRow
+from benchmarks.long_life import LifeRow
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
 from benchmarks.rounds import Report
@@ -177,7 +179,10 @@ def test_without_the_option_to_go_on_all_is_measured_anew(row: Rows, tmp_path: P
 @pytest.mark.parametrize("small", [False, True])
 def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
     others = {name: part.row for name, part in parts(small=small).items() if part.row is not Result}
-    assert others == {"operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow}
+    assert others == {
+        "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
+        "dagster_partitions": PartitionRow,
+    }  # fmt: skip
 
 
 def test_savepoints_are_drawn_by_their_seconds(tmp_path: Path) -> None:

@@ -27,6 +27,10 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
+        # Spark's own directory of a job is only read by the query that writes it: a start makes a new one. Spark would
+        # keep 100 batches, and the log of a file source for ten minutes: thousands of files with short epochs.
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.fileSource.log.cleanupDelay": "0ms",
         # 50 by default: reading a small Delta table then takes 9.3 s instead of 1.0 s.
         "spark.databricks.delta.snapshotPartitions": "2",
         # Adaptive execution would split an epoch into one job per shuffle; an epoch is one Spark job.
