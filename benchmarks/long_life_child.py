@@ -20,6 +20,8 @@ from state_engine.savepoint.retain import retain
 from state_engine.spark import DeltaSink, StreamJob, local_session
 
 JOB, KEYS = "life", 7
+CHECKPOINT_MS = 10_000
+"""Short, so that retention has something to remove."""
 
 
 def main(path: str) -> None:
@@ -36,7 +38,7 @@ def main(path: str) -> None:
     schema = "k bigint, file bigint"
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(work / "in"))
     root = str(work / "root")
-    job = StreamJob(JOB, root=root, parallelism=2, max_parallelism=128)
+    job = StreamJob(JOB, root=root, parallelism=2, max_parallelism=128, checkpoint_interval_ms=CHECKPOINT_MS)
     counts = job.from_stream(stream).key_by("k").process(Count(), "k bigint, n bigint, file bigint", uid="count")
     counts.sink_to(DeltaSink(str(work / "table")), uid="out")
     client = job.start(available_now=True)
