@@ -9,12 +9,14 @@ from pathlib import Path
 import dagster as dg
 import psycopg2
 import pytest
+import yaml
 from live_dagster import ROOT, LiveDagster
 from live_stream import LiveStream
 from postgres_server import postgres_programs, postgres_server
 
 from lakestate.assets import build_savepoint_asset
 from lakestate.assets.ranges import range_name
+from lakestate.init.project import create_project
 from lakestate.operate.checkpoint_sensor import build_checkpoint_sensor
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -64,6 +66,19 @@ def test_the_code_location_is_valid_with_it(postgres, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation successful" in done.stdout + done.stderr
+
+
+def test_the_settings_of_a_new_project_open_the_server(postgres, tmp_path, monkeypatch):
+    create_project(tmp_path / "shop")
+    home = tmp_path / "shop" / "postgres"
+    settings = yaml.safe_load((home / "dagster.yaml").read_text())
+    database = settings["storage"]["postgres"]["postgres_db"]
+    database.update(port=int(postgres["DAGSTER_PG_PORT"]), db_name=postgres["DAGSTER_PG_DB"])  # of this server
+    (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
+    monkeypatch.setenv("DAGSTER_PG_PASSWORD", postgres["DAGSTER_PG_PASSWORD"])
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization("clicks"))
+    assert counts(postgres) == {"runs": 0, "event_logs": 1, "job_ticks": 0}
 
 
 def test_runs_and_events_of_an_instance_are_kept_there(postgres, tmp_path, new_stream, monkeypatch):
