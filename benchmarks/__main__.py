@@ -21,6 +21,7 @@ from benchmarks import (
     state_sizes,
     streams,
     thresholds,
+    wide,
     worker_memory,
 )
 from benchmarks.engines.flink_environment import FLINK_PYTHON
@@ -203,6 +204,23 @@ def run_long_life(
         report = long_life.measure(folder, tell, count(epochs))
     console = Console(width=WIDTH)
     long_life.show(report.results, console)
+    judged(console, report.results, report.failures, json, check)
+
+
+@app.command("wide", help=wide.ABOUT)
+def run_wide(
+    json: Json = None,
+    check: Check = False,
+    keys: Annotated[str, typer.Option(help="Number of keys.")] = "100k",
+    epoch: Annotated[str, typer.Option(help="Records of an epoch.")] = "200k",
+    epochs: Annotated[int, typer.Option(min=2, help="Number of epochs; the first does not count.")] = 6,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each form, in turn; shows the median.")] = 3,
+    work: Work = None,
+) -> None:
+    with folder_at(work) as folder:
+        report = wide.measure(folder, tell, keys=count(keys), epoch=count(epoch), epochs=epochs, rounds=rounds)
+    console = Console(width=WIDTH)
+    wide.show(report.results, console)
     judged(console, report.results, report.failures, json, check)
 
 

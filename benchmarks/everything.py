@@ -28,6 +28,7 @@ from benchmarks import (
     state_backends,
     state_sizes,
     streams,
+    wide,
     worker_memory,
 )
 from benchmarks.dagster_partitions import DAGSTER_PARTITIONS, SIZES, PartitionRow
@@ -43,6 +44,7 @@ from benchmarks.state_sizes import Epochs
 from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
 from benchmarks.tick_model import DAGSTER_TICKS, Tick
+from benchmarks.wide import WIDE, WideRow
 from benchmarks.workloads import WORKLOADS
 from state_engine.text import UNDECODABLE
 
@@ -109,6 +111,8 @@ def parts(*, small: bool) -> dict[str, Part]:
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
     queries, large = nexmark.Plan(engines=nexmark.installed_engines()), state_sizes.LARGE
     business, arrivals = fraud.Plan(), latency.Plan()
+    few = {"keys": 50, "epoch": 500, "epochs": 2, "rounds": 1}
+    many = {"keys": 100_000, "epoch": 200_000, "epochs": 6, "rounds": 3}
     if small:
         arrivals = arrivals._replace(keys=(2_000,), warm=2, files=5)
         business = business._replace(cards=200, alone=1_000, epochs=5, streams=(2_000,))
@@ -134,6 +138,12 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: long_life.measure(folder, tell, 30 if small else 1_000),
             long_life.show,
             LifeRow,
+        ),
+        WIDE: Part(
+            wide.ABOUT,
+            lambda folder, tell: wide.measure(folder, tell, **few if small else many),
+            wide.show,
+            WideRow,
         ),
         DAGSTER_PARTITIONS: Part(
             "What as many savepoints cost Dagster as `restored_state` may have partitions.",

@@ -17,8 +17,9 @@ from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick
+from benchmarks.wide import WideRow
 
-Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow
+Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -60,6 +61,8 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
 
 
 def _unit(row: Row) -> str:
+    if isinstance(row, WideRow):
+        return "records/s"
     if isinstance(row, Result):
         return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
     return "ms, median" if isinstance(row, LatencyRow | LifeRow) else "seconds, median"
@@ -89,6 +92,8 @@ def _title(row: Row) -> str:
             return f"a file {row.pace}, {row.keys:,} keys"
         case LifeRow():
             return f"{row.epochs:,} epochs"
+        case WideRow():
+            return f"{row.keys:,} keys, epochs of {row.epoch_records:,}"
         case PartitionRow():
             return "the names of all partitions"
 
@@ -104,6 +109,8 @@ def _bar(row: Row) -> Bar | None:
         return Bar(row.engine + interval, row.p50_ms, COLOURS.get(row.engine.partition("/")[0], OTHER))
     if isinstance(row, LifeRow):
         return Bar("one of the last", row.last_ms, COLOURS["lakestate"])
+    if isinstance(row, WideRow):
+        return Bar(row.form, row.records_per_second, COLOURS["lakestate"])
     if isinstance(row, PartitionRow):
         return Bar(f"{row.savepoints:,} savepoints", row.names_seconds, COLOURS["lakestate"])
     if row.median_seconds is None:

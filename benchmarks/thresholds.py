@@ -13,6 +13,7 @@ from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
+from benchmarks.wide import WideLimit, WideRow, judge_wide
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
 FILES = tuple(
@@ -79,6 +80,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tick: list[TickLimit] = []
     latency: list[LatencyLimit] = []
     life: list[LifeLimit] = []
+    wide: list[WideLimit] = []
 
 
 def load(paths: Sequence[Path] = FILES) -> Thresholds:
@@ -93,7 +95,7 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
 
 
 def judge(
-    thresholds: Thresholds, rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow]
+    thresholds: Thresholds, rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow]
 ) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
@@ -112,6 +114,7 @@ def judge(
         ),
         *judge_ticks(thresholds.tick, [row for row in rows if isinstance(row, Tick)]),
         *judge_partitions([row for row in rows if isinstance(row, PartitionRow)]),
+        *judge_wide(thresholds.wide, [row for row in rows if isinstance(row, WideRow)]),
         *judge_life(thresholds.life, [row for row in rows if isinstance(row, LifeRow)]),
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
     ]

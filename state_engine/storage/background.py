@@ -30,13 +30,18 @@ class Inline:
 
 
 class OneThread:
-    """A daemon thread that lives while it has tasks.
+    """A thread that lives while it has tasks.
 
     A task has to handle its own errors: what it raises goes to `threading.excepthook`, and the next task runs.
+
+    Args:
+        name: Name of the thread.
+        daemon: Whether the process may end while a task runs. If the task is in native code then, that may crash it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, daemon: bool = True) -> None:
         self._name = name
+        self._daemon = daemon
         self._tasks: list[Task] = []
         self._changed = threading.Condition()
         self._running = False
@@ -46,7 +51,7 @@ class OneThread:
             self._tasks.append(task)
             if not self._running:
                 self._running = True
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                threading.Thread(target=self._run, name=self._name, daemon=self._daemon).start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         with self._changed:
@@ -66,7 +71,7 @@ class OneThread:
                 with self._changed:
                     self._running = bool(self._tasks)
                     if self._running:
-                        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                        threading.Thread(target=self._run, name=self._name, daemon=self._daemon).start()
                     self._changed.notify_all()
                 raise
 

@@ -1,9 +1,10 @@
 """Appends finished files to a Delta table: loads it once, and again only after another writer's commit.
 
-A writer knows what the table holds after its own commit. As long as its newest entry is still in the table's log, and
-the next number is free, no other writer has committed: neither the columns nor the protocol nor the application's
-transaction can have changed. So the next entry is put under the next number, without loading the table. If the number
-is taken, the table is loaded, as if nothing was known (docs/adr/0038-appends-without-loading.md).
+A writer knows what the table holds after its own commit. As long as the table's log has a beginning, this writer's
+newest entry is in it, no checkpoint is later, and the next number is free, no other writer has committed: neither the
+columns nor the protocol nor the application's transaction can have changed. So the next entry is put under the next
+number, without loading the table. Otherwise the table is loaded, as if nothing was known
+(docs/adr/0038-appends-without-loading.md).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +14,18 @@ from urllib.parse import quote
 import msgspec
 
 from state_engine.errors import AlreadyExistsError, NotFoundError
-from state_engine.storage.delta_digests import INFO, LOG, digest_of
+from state_engine.storage.delta_digests import HINT, INFO, LOG, Hint, digest_of
 from state_engine.storage.port import Data
 from state_engine.storage.table_log import Commit, CommitConflictError, DeltaFile, Obstacle, TableVersion
+from state_engine.text import UNDECODABLE
 
 
 class EntryLog(Protocol):
     """The folder of a table: its log's entries. A part of `CheckpointStorage`, with its guarantees and errors."""
 
     def get(self, path: str) -> bytes: ...
+
+    def exists(self, path: str) -> bool: ...
 
     def put_if_absent(self, path: str, data: Data) -> None: ...
 
@@ -82,9 +86,18 @@ class Appender:
         return AppendVersion(self._path, self._log, known, self._learn, table)
 
     def _is_there(self, kept: Known) -> bool:
-        """Returns whether the log still has this writer's entry: the table may have been removed and made anew."""
+        """Returns whether this writer's entry is still the newest that can be.
+
+        The table may have been removed, even while the entry was put, and made anew. Other writers may have committed,
+        made a checkpoint and removed the entries before it: then the next number is free again.
+        """
         try:
-            return self._log.get(name_of(kept.version)) == kept.entry
+            hint = msgspec.json.decode(self._log.get(f"{LOG}/{HINT}"), type=Hint).version
+            has_beginning = hint <= kept.version
+        except (NotFoundError, *UNDECODABLE):
+            has_beginning = self._log.exists(name_of(0))
+        try:
+            return has_beginning and self._log.get(name_of(kept.version)) == kept.entry
         except NotFoundError:
             return False
 
@@ -139,13 +152,20 @@ class AppendVersion:
         try:
             self._log.put_if_absent(name, entry)
         except AlreadyExistsError as error:
-            if self._log.get(name) != entry:  # else it is ours: obstore may have repeated a put that had succeeded
+            if not self._is_ours(name, entry):
                 if self._loaded is not None:
                     self._loaded.note_conflict()
                 conflict = f"version {version} of {self._path} was committed by another writer"
                 raise CommitConflictError(conflict) from error
         transactions = {**self._known.transactions, commit.app_id: commit.version, **commit.marks}
         self._learn(self._known._replace(version=version, transactions=transactions, entry=entry))
+
+    def _is_ours(self, name: str, entry: bytes) -> bool:
+        """Returns whether a name is taken by the very entry: obstore may have repeated a put that had succeeded."""
+        try:
+            return self._log.get(name) == entry
+        except NotFoundError:  # a store refuses one of two puts at the same time, and the other one may fail
+            return False
 
     def make_durable(self) -> None:
         if self._loaded is not None:  # what this writer has put is durable
@@ -168,7 +188,8 @@ def entry_of(commit: Commit) -> bytes:
         **commit.info,
         INFO: digest_of(added, (), transactions),
     }
-    txns = [{"appId": app, "version": last, "lastUpdated": commit.now_ms} for app, last in transactions.items()]
+    # Without `lastUpdated`, as delta-rs writes them: a transaction with it may expire, and with it the fence.
+    txns = [{"appId": app, "version": last} for app, last in transactions.items()]
     actions = [{"commitInfo": info}, *({"txn": txn} for txn in txns), *({"add": _add_action(file)} for file in added)]
     return b"\n".join(map(msgspec.json.encode, actions))
 

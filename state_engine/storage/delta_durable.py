@@ -9,6 +9,7 @@ checkpoint is made in another folder, from links to the log, and put into the lo
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ from state_engine.storage.local import LocalStorage
 from state_engine.storage.roots import local_path
 from state_engine.text import UNDECODABLE
 
+_OLD_S = 600
+"""Age at which a temporary file without a lock is what a dead process has left."""
 _NUMBERED = re.compile(r"(\d{20})\..+")
 
 
@@ -86,7 +89,8 @@ def write_checkpoint(path: str, version: int) -> None:
         return
     storage = LocalStorage(log)
     for leftover in storage.abandoned():
-        storage.delete(leftover.path)
+        if leftover.modified_ms < 1000 * (time.time() - _OLD_S):  # a new one may not have its lock yet
+            storage.delete(leftover.path)
     with TemporaryDirectory(prefix="lakestate-checkpoint-") as scratch:
         twin = Path(scratch, LOG)
         twin.mkdir()
@@ -102,7 +106,8 @@ def write_checkpoint(path: str, version: int) -> None:
             with suppress(AlreadyExistsError):
                 storage.put_if_absent(made, data)
                 ours[made] = data
-        durable.replace(str(log / HINT), with_digests((twin / HINT).read_bytes(), ours))
+        if _hinted(log) < version:
+            durable.replace(str(log / HINT), with_digests((twin / HINT).read_bytes(), ours))
 
 
 def _files(log: Path, first: int, last: int | None = None) -> Iterator[Path]:

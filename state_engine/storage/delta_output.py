@@ -34,7 +34,8 @@ class DeltaOutputTable:
         self._opener = delta.DeltaOpener(path, schema)
         self._appender = Appender(path, open_root(path), self._loaded, self._write_checkpoint_if_due)
         self._checkpoint_interval = 0
-        self._background = background or OneThread("delta-checkpoint")
+        self._due: int | None = None
+        self._background = background or OneThread("delta-checkpoint", daemon=False)
 
     @property
     def path(self) -> str:
@@ -53,17 +54,18 @@ class DeltaOutputTable:
 
     def _write_checkpoint_if_due(self, version: int) -> None:
         if (version + 1) % self._checkpoint_interval == 0:
-            self._background.submit(lambda: self._write_checkpoint(version))
+            self._due = version
+            self._background.submit(self._write_checkpoint)
 
-    def _write_checkpoint(self, version: int) -> None:
+    def _write_checkpoint(self) -> None:
+        """Writes the newest checkpoint that is due; the ones before it are not needed if they still wait."""
+        due, self._due = self._due, None
+        if due is None:
+            return
         try:
-            write_checkpoint(self._path, version)
+            write_checkpoint(self._path, due)
         except (DeltaError, OSError, LakestateError) as error:  # readers begin with an older one, and take longer
             _log.warning("A checkpoint of the log of %s could not be written: %s", self._path, error)
-
-    def wait(self) -> None:
-        """Waits for a checkpoint of the table's log that is being written."""
-        self._background.wait()
 
     def create(self) -> None:
         assert self._schema is not None

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from state_engine.errors import AlreadyExistsError, DamagedFileError, MissingFileError, NotFoundError
 from state_engine.log.records import OutputFile
 from state_engine.storage.delta_append import Appender, AppendVersion
+from state_engine.storage.delta_digests import HINT, LOG
 from state_engine.storage.port import Data
 from state_engine.storage.table_log import Commit, CommitConflictError, DeltaFile, Obstacle
 
@@ -171,14 +172,22 @@ class AppendingTable:
     def __init__(self, table: SimulatedTable) -> None:
         self._table = table
         self.path, self.open, self.create = table.path, table.open, table.create
-        self.exists, self.check_files, self.verify = table.exists, table.check_files, table.verify
+        self.check_files, self.verify = table.check_files, table.verify
         self.open_to_append = Appender(table.path, self, table.open).open
 
     def get(self, path: str) -> bytes:
         """Returns an entry of the table's log."""
+        if path == f"{LOG}/{HINT}":
+            raise NotFoundError(f"{self.path} has no checkpoints of its log.")
         entry = self._table.call("get", lambda: self._entry(_number(path)))
         assert isinstance(entry, bytes)
         return entry
+
+    def exists(self, path: str) -> bool:
+        """Returns whether a file is in the table's folder, or an entry in its log."""
+        if not path.startswith(LOG):
+            return self._table.exists(path)
+        return self._table.call("get", lambda: _number(path) < len(self._table.versions)) is True
 
     def _entry(self, version: int) -> bytes:
         if version >= len(self._table.versions):

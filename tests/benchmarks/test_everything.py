@@ -20,6 +20,7 @@ from benchmarks.operation_model import Operation
 from benchmarks.rounds import Report
 from benchmarks.thresholds import Ratio, Thresholds
 from benchmarks.tick_model import Tick
+from benchmarks.wide import WideRow
 from benchmarks.workloads import WORKLOADS
 
 Rows = Callable[..., Result]
@@ -181,7 +182,7 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
     others = {name: part.row for name, part in parts(small=small).items() if part.row is not Result}
     assert others == {
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
-        "dagster_partitions": PartitionRow,
+        "dagster_partitions": PartitionRow, "wide": WideRow,
     }  # fmt: skip
 
 

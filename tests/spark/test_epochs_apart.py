@@ -41,5 +41,6 @@ def test_a_bounded_run_does_not_wait(spark, tmp_path: Path) -> None:
         available_now=True, trigger_interval_ms=HOUR
     )
     assert client.await_termination(120)
+    client.trigger_interval_ms = HOUR
     assert client.trigger_interval_ms == 0
     assert_counts(tmp_path / "root", "now", source.all)

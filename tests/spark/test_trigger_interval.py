@@ -84,9 +84,17 @@ def test_a_shorter_interval_takes_effect_at_once() -> None:
     assert trigger.interval_ms == 0
 
 
-def test_an_interval_below_zero_is_refused() -> None:
+def test_an_interval_below_zero_or_above_a_day_is_refused() -> None:
     assert checked_interval(0) == 0
     assert TRIGGER_INTERVAL_MS == 1_000
-    with pytest.raises(JobDefinitionError, match="is -1 ms") as refused:
-        checked_interval(-1)
-    assert "milliseconds" in refused.value.action
+    for wrong in (-1, 10**13):
+        with pytest.raises(JobDefinitionError, match=f"is {wrong} ms") as refused:
+            checked_interval(wrong)
+        assert "milliseconds" in refused.value.action
+
+
+def test_a_query_that_its_author_has_stopped_lets_it_go() -> None:
+    trigger, asked = TriggerInterval(3_600_000, SlowClock()), []
+    trigger.begin()
+    trigger.hold(lambda: bool(asked.append(1)))
+    assert (asked, trigger.holds) == ([1], False)

@@ -143,6 +143,7 @@ def test_what_a_dead_process_left_in_the_log_goes_with_the_next_checkpoint(tmp_p
     table = tmp_path / "table"
     ensure_table(str(table), SCHEMA, {"delta.checkpointInterval": "2"})
     (table / "_delta_log/.tmp-of-the-dead").write_bytes(b"half")
+    os.utime(table / "_delta_log/.tmp-of-the-dead", (1, 1))
     append(str(table), 1)
     assert sorted(file.name for file in (table / "_delta_log").iterdir()) == [
         f"{0:020d}.json",

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from pages import Walk
@@ -61,8 +62,14 @@ def browser(walk: Walk) -> Any:
         assert time.monotonic() < until, walk.other_terminal[-4000:]
         time.sleep(0.5)
     client = module.GraphQLClient(found[1])
-    answer = client.ask("{ repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }")
-    [repository] = answer["repositoriesOrError"]["nodes"]
+    query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }"
+    while True:
+        try:
+            [repository] = client.ask(query)["repositoriesOrError"]["nodes"]
+            break
+        except URLError:  # it says that it serves before it listens
+            assert time.monotonic() < until, walk.other_terminal[-4000:]
+            time.sleep(0.5)
     module.REPOSITORY["repositoryLocationName"] = repository["location"]["name"]
     module.REPOSITORY["repositoryName"] = repository["name"]
     return client

@@ -36,7 +36,7 @@ class StartConfig(dg.Config):
     adopt_sinks: bool = Field(False, description="Keep rows in the sinks that the state root does not know about.")
     allow_changed_sources: list[int] = Field([], description="Numbers of sources that are allowed to have changed.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
-    trigger_interval_ms: int | None = Field(None, description="Time between the beginnings of two epochs, in ms.")
+    trigger_interval_ms: int | None = Field(None, ge=0, description="Time between the beginnings of two epochs, in ms.")
     cores: str | None = Field(None, description="Task slots of the local Spark session.")
 
 

@@ -222,7 +222,7 @@ class JobClient:
         self._trigger.begin()
         try:
             with self._lock:  # a stop waits for this epoch, and later batches see the stop
-                took_ms = None if self._stopping else self._run_batch(batch, batch_id)
+                took_ms = None if self._stopping or self._error else self._run_batch(batch, batch_id)
             if took_ms is None:
                 refuse_batch(batch, self._job.name)
         except BaseException as error:
@@ -230,7 +230,7 @@ class JobClient:
             raise
         finally:
             self._in_batch = False
-        self._trigger.hold()
+        self._trigger.hold(lambda: self._running_query.is_active)
         self._pace.ended(took_ms)
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> int:
@@ -447,7 +447,6 @@ class JobClient:
         RUNNING.end(self._incarnation)
         self._driver.end_rescales()
         self._started.publisher.wait()
-        self._started.sinks.wait()
         with self._lock:
             self._started.publisher.completed()
             self._started.coordinator.shut_down(SystemClock().steady_ms())
@@ -497,13 +496,16 @@ class JobClient:
     def trigger_interval_ms(self) -> int:
         """The time between the beginnings of two epochs with input, in ms; 0 with `available_now`.
 
-        A new value takes effect at once, and until the job's end: the next start has its own.
+        A new value takes effect at once, and until the job's end: the next start has its own. With `available_now` it
+        has no effect.
         """
         return self._trigger.interval_ms
 
     @trigger_interval_ms.setter
     def trigger_interval_ms(self, interval_ms: int) -> None:
-        self._trigger.interval_ms = checked_interval(interval_ms)
+        interval_ms = checked_interval(interval_ms)
+        if not self._options.available_now:
+            self._trigger.interval_ms = interval_ms
 
     @property
     def checkpoints_under_way(self) -> Sequence[PendingCheckpoint]:

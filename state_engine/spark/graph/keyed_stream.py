@@ -1,6 +1,6 @@
 """Streams after `key_by`: Python functions with the state of each record's key, running aggregations, windows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from state_engine.api.aggregates import Aggregate
@@ -15,6 +15,7 @@ from state_engine.api.functions import (
 )
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.ttl import StateTtlConfig
+from state_engine.api.types import StructType
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError
@@ -29,11 +30,13 @@ from state_engine.runtime.declared.temporal_join import TemporalJoin, TemporalJo
 from state_engine.runtime.declared.top_n import TopN
 from state_engine.runtime.outputs import checked_late_data
 from state_engine.runtime.running import RunningAdapter, RunningVerb
+from state_engine.runtime.spec import check_columns
 from state_engine.runtime.two_inputs import KeyedInput
 from state_engine.runtime.windows.stream import WindowedStream
 from state_engine.spark.graph.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from state_engine.spark.graph.connected_streams import ConnectedStreams
-from state_engine.spark.graph.feeding import Input
+from state_engine.spark.graph.feeding import Input, Names
+from state_engine.spark.wire.names import column_names, quote_always
 
 if TYPE_CHECKING:
     from state_engine.spark.graph.stream import DataStream
@@ -88,6 +91,7 @@ class KeyedStream:
         function: KeyedProcessFunction | KeyedBatchProcessFunction,
         output_type: Any,
         *,
+        columns: Names | None = None,
         uid: str | None = None,
     ) -> "DataStream":
         """Applies a function with the state of each record's key, record by record or batch by batch.
@@ -95,7 +99,13 @@ class KeyedStream:
         Args:
             function: What to apply; each worker gets copies of it.
             output_type: Columns of the rows that it returns.
+            columns: The columns that the function reads; all by default. Records then have only these, and those of
+                `key_by`, in the stream's order. The others are not read from a source of files, and are not sent to the
+                workers.
             uid: Stable name of the operator.
+
+        Raises:
+            JobDefinitionError: A column is missing, or the function cannot run.
         """
         if not isinstance(function, (KeyedProcessFunction, KeyedBatchProcessFunction)):
             raise JobDefinitionError(
@@ -103,7 +113,12 @@ class KeyedStream:
                 action="Give a KeyedProcessFunction, or a KeyedBatchProcessFunction.",
             )
         check_timer_methods(function)
-        return self._apply(function, output_type, uid)
+        keyed = self
+        if columns is not None:
+            read = column_names(columns, "columns of process()")
+            check_columns(self.stream.columns, read)
+            keyed = self._reading(read)
+        return keyed._apply(function, output_type, uid)
 
     def map(
         self, function: MapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
@@ -194,11 +209,17 @@ class KeyedStream:
                 `-D`. Only for counts, and sums and means of integers and decimals.
             uid: Stable name of the operator.
         """
-        if changelog or retract:
-            as_changelog = ChangelogAggregation(self.key, aggregates, self.stream.columns, ttl, retract=retract)
-            return self._apply(as_changelog, as_changelog.output, uid)
-        function = Aggregation(self.key, aggregates, self.stream.columns, ttl)
-        return self._apply(function, function.output, uid)
+
+        def made(columns: StructType) -> Aggregation | ChangelogAggregation:
+            if changelog or retract:
+                return ChangelogAggregation(self.key, aggregates, columns, ttl, retract=retract)
+            return Aggregation(self.key, aggregates, columns, ttl)
+
+        keyed, function = self, made(self.stream.columns)
+        if self.stream.reads_source and not retract:  # rows of an operator have the columns that its author gives them
+            keyed = self._reading([one.column for one in aggregates.values() if one.column is not None])
+            function = made(keyed.stream.columns)
+        return keyed._apply(function, function.output, uid)
 
     def deduplicate(self, *, ttl: StateTtlConfig | None = None, uid: str | None = None) -> "DataStream":
         """Emits the first record of each key, and no other; computed by columns, as `aggregate`.
@@ -316,6 +337,14 @@ class KeyedStream:
         connected = ConnectedStreams(self.input, other.input)
         connected.check_event_times(verb)
         return connected
+
+    def _reading(self, columns: Sequence[str]) -> "KeyedStream":
+        """Returns the stream with these columns and those of `key_by` alone."""
+        kept = {*columns, *self.key, *self.order_by}
+        names = [name for name in self.stream.columns.names if name in kept]
+        if len(names) == len(self.stream.columns.names):
+            return self
+        return KeyedStream(self.stream.select(*map(quote_always, names)), self.key, self.order_by)
 
     def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
         columns = self.stream.columns

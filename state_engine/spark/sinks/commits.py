@@ -3,13 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from state_engine.causes import cause_line, records_shown, sentence
+from state_engine.causes import cause_line, records_shown, report_of, sentence
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
@@ -39,9 +38,6 @@ from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.staged import read_staged
 
 MEND = "Fix the sink; the epoch is sealed and its output is committed again at the next start."
-
-_WRITERS = 8
-"""The number of tables that are committed to at the same time; more wait."""
 
 _log = logging.getLogger(__name__)
 
@@ -116,15 +112,13 @@ class SinkCommits:
         self._sinks = [node for node, _ in sinks]
         tables = [sink for node in self._sinks if (sink := recorded(node)) is not None]
         self._identity = SinkIdentity(self._job, tables, self._holds)
-        self._outputs = {
+        outputs = {
             node.uid: DeltaOutputTable(node.sink.path, schema, background)
             for node, schema in sinks
             if isinstance(node.sink, DeltaSink)
         }
-        self._tables = {
-            uid: TableSink(self._job, uid, table, self._log, SystemClock().now_ms)
-            for uid, table in self._outputs.items()
-        }
+        now_ms = SystemClock().now_ms
+        self._tables = {uid: TableSink(self._job, uid, table, self._log, now_ms) for uid, table in outputs.items()}
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:
@@ -161,11 +155,6 @@ class SinkCommits:
         for table in self._tables.values():
             table.create()
 
-    def wait(self) -> None:
-        """Waits for checkpoints of the tables' logs that are being written; called at the job's end."""
-        for table in self._outputs.values():
-            table.wait()
-
     def deliver(self, manifest: Manifest) -> None:
         if not self._early:
             return
@@ -185,28 +174,23 @@ class SinkCommits:
 
     def _give(self, sinks: Sequence[SinkNode], giving: "_Giving") -> None:
         """Gives an epoch's output to sinks: to tables side by side, then to others one after the other."""
-        staged = giving.staged()
+        staged, epoch = giving.staged(), self._id(giving.manifest)
         # Where a sink writes elsewhere now, S1 has refused that, or the start keeps output.
         due = [node for node in sinks if node.uid in staged and self._identity.is_current(node.uid, giving.manifest)]
 
         def take(node: SinkNode) -> None:
-            self._take(node, staged[node.uid], giving)
+            self._take(node, epoch, staged[node.uid], giving)
 
-        tables = [node for node in due if node.uid in self._tables]
-        if len(tables) > 1:
-            with ThreadPoolExecutor(min(len(tables), _WRITERS), thread_name_prefix="sink") as pool:
-                taken = [pool.submit(take, node) for node in tables]
-            for one in taken:
-                one.result()
-            due = [node for node in due if node.uid not in self._tables]
+        _side_by_side(take, [node for node in due if node.uid in self._tables])
         for node in due:
-            take(node)
+            if node.uid not in self._tables:
+                take(node)
 
-    def _take(self, node: SinkNode, files: Sequence[OutputFile], giving: "_Giving") -> None:
+    def _take(self, node: SinkNode, epoch: EpochId, files: Sequence[OutputFile], giving: "_Giving") -> None:
         """Gives one sink its files, or leaves out what cannot be given; announces it when the sink has taken them."""
         manifest = giving.manifest
         try:
-            self._commit_one(node, self._id(manifest), files, verify=giving.verify)
+            self._commit_one(node, epoch, files, verify=giving.verify)
         except (MissingFileError, DamagedFileError) as error:
             if not giving.leave_out:
                 raise
@@ -339,6 +323,38 @@ class SinkCommits:
         if sink.kind == "memory":
             return EpochId(self._job, generation, epoch) in MemorySink(sink.table).epochs
         return None
+
+
+def _side_by_side(take: Callable[[SinkNode], None], nodes: Sequence[SinkNode]) -> None:
+    """Calls a function for each sink, on a thread for each if there are several.
+
+    Not by an executor: that starts no thread any more once the main thread has ended, although the job goes on.
+
+    Raises:
+        BaseException: What it raised first, in the order of the sinks, after all have ended; others are logged.
+    """
+    if len(nodes) < 2:
+        for node in nodes:
+            take(node)
+        return
+    errors: dict[str, BaseException] = {}
+
+    def run(node: SinkNode) -> None:
+        try:
+            take(node)
+        except BaseException as error:
+            errors[node.uid] = error
+
+    threads = [threading.Thread(target=run, args=(node,), name=f"sink-{node.uid}") for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    failed = [errors[node.uid] for node in nodes if node.uid in errors]
+    for other in failed[1:]:
+        _log.warning("Another sink failed, too: %s", report_of(other))
+    if failed:
+        raise failed[0]
 
 
 __all__ = ["SinkCommits"]
