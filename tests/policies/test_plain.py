@@ -192,3 +192,8 @@ def test_no_field_of_a_policy_has_a_type_that_yaml_cannot_say(kind):
         with pytest.raises(PolicyError) as refused:
             policy_from(kind(), {name: object()})
         assert refused.value.path[0] == name
+
+
+@pytest.mark.parametrize(("given", "expected"), [("200ms", 200), ("0s", 0), (None, None)])
+def test_a_length_of_time_may_be_left_to_the_engine(given, expected):
+    assert policy_from(StreamPolicies(), {"trigger_interval": given}).trigger_interval_ms == expected

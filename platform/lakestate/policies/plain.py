@@ -102,8 +102,9 @@ def _fields(kind: Any, default: object) -> dict[str, _Field]:
     for field in dataclasses.fields(kind):
         value = field.default if field.default_factory is MISSING else field.default_factory()
         value = value if default is None else getattr(default, field.name)
-        in_ms = field.name.endswith("_ms")
-        hint = _Milliseconds if in_ms else types_of[field.name]
+        hint = types_of[field.name]
+        if field.name.endswith("_ms"):
+            hint = _Milliseconds | None if types.NoneType in typing.get_args(hint) else _Milliseconds
         fields[field.name.removesuffix("_ms")] = _Field(field.name, hint, value)
     return fields
 
