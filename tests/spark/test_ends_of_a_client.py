@@ -126,6 +126,14 @@ def test_a_batch_that_is_offered_while_a_stop_begins_does_not_begin(client: Any)
     assert client.exception is None
 
 
+def test_a_batch_that_was_held_back_by_a_failure_between_batches_does_not_begin(client: Any) -> None:
+    client._note_failure(SinkError("away"))
+    with pytest.raises(StopRequestedError):
+        client._on_batch(None, 0)
+    assert client._driver.begun == 0
+    assert isinstance(client.exception, SinkError)
+
+
 def test_no_epoch_without_input_begins_after_a_stop(client: Any) -> None:
     client._started.coordinator.request()
     client._stopping = True
