@@ -1,7 +1,7 @@
 """Workload `wide`: rows of 30 columns of which an operator reads three, next to files that have only these three.
 
 What is known to be unread is neither read from the files nor sent to the workers: the columns that `process(columns=…)`
-leaves out, and those that no aggregate names. A function without `columns` gets all of them.
+leaves out, that the function's code shows to be unread, and that no aggregate names.
 """
 
 import shutil
@@ -20,8 +20,8 @@ from benchmarks.runner import EngineFailedError, run_child
 WIDE = "wide"
 ABOUT = "Rows of 30 columns of which an operator reads three, next to files of these three."
 ROWS = "rows.json"
-Form = Literal["row", "row/columns", "row/narrow", "aggregate", "aggregate/narrow"]
-FORMS: tuple[Form, ...] = ("row", "row/columns", "row/narrow", "aggregate", "aggregate/narrow")
+Form = Literal["row", "row/columns", "row/shown", "row/narrow", "aggregate", "aggregate/narrow"]
+FORMS: tuple[Form, ...] = ("row", "row/columns", "row/shown", "row/narrow", "aggregate", "aggregate/narrow")
 
 
 class WideCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +49,8 @@ class WideRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: `WIDE`.
-        form: `row`: a Python function, all columns. `row/columns`: the same with `columns`. `aggregate`: declared.
-            `…/narrow`: over files that have only the columns that are read.
+        form: `row`: a Python function that gets all columns. `row/columns`: the same with `columns`. `row/shown`: its
+            code shows what it reads. `aggregate`: declared. `…/narrow`: over files that have only what is read.
         keys: Number of keys.
         epoch_records: Records of an epoch.
         runs: How often it ran.

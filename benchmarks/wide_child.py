@@ -81,13 +81,14 @@ def _run(case: WideCase, spark: SparkSession, form: Form, name: str) -> float:
     """Runs a form as a job of this name, and returns its records a second."""
     work = Path(case.work)
     folder = str(work / ("narrow" if form.endswith("narrow") else "wide"))
-    reader = spark.readStream.schema(spark.read.parquet(folder).schema).option("maxFilesPerTrigger", 1)
+    schema = spark.read.parquet(folder).schema
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     job = StreamJob(name, root=str(work / "root"), parallelism=2, max_parallelism=128)
     keyed = job.from_stream(reader.parquet(folder)).key_by("k")
     if form.startswith("aggregate"):
         results = keyed.aggregate({"n": Aggregate.count(), "total": Aggregate.sum("v")}, uid="count")
     else:
-        read = ["file", "v"] if form == "row/columns" else None
+        read = {"row": schema.names, "row/columns": ["file", "v"]}.get(form)
         results = keyed.process(Count(), OUTPUT, columns=read, uid="count")
     results.sink_to(DiscardingSink(), uid="out")
     client = job.start(available_now=True)

@@ -1,5 +1,6 @@
 """Columns that an operator does not read are not read from a source, and its records do not have them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,34 @@ def test_a_function_names_what_it_reads() -> None:
         keyed = dry_stream().key_by("k", order_by=["n"])
         return columns_of(keyed.process(Fields(), "k string, fields string", uid="f", **given))
 
-    assert processed() == ["n", "k", "sub", "v"]
+    assert processed() == ["n", "k", "sub", "v"], "it has a use of its record that is no attribute"
     assert processed(columns=["v"]) == ["n", "k", "v"]
     assert processed(columns="v") == ["n", "k", "v"]
     assert processed(columns=[]) == ["n", "k"]
     assert processed(columns=["v", "sub", "n"]) == ["n", "k", "sub", "v"]
     with pytest.raises(JobDefinitionError, match="w"):
         processed(columns=["w"])
+
+
+class Amounts(KeyedProcessFunction):
+    """Reads one column."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield ctx.get_current_key(), value.v
+
+
+def test_what_a_functions_code_shows_is_read_and_no_more() -> None:
+    def processed(stream: Any, **given: Any) -> list[str]:
+        return columns_of(stream.key_by("k").process(Amounts(), WIDE, uid="f", **given))
+
+    assert processed(dry_stream()) == ["k", "v"]
+    assert processed(dry_stream(), columns=["v", "sub"]) == ["k", "sub", "v"]
+    operator = dry_stream().map(lambda row: row, WIDE, uid="m")
+    assert processed(operator) == ["n", "k", "sub", "v"]
+    tuples = dry_stream().returns(replace(dry_stream().columns, carrier=tuple))
+    assert processed(tuples) == ["n", "k", "sub", "v"], "a tuple has all its fields"
+    with pytest.raises(JobDefinitionError, match="columns for records of the form"):
+        processed(tuples, columns=["v"])
 
 
 def test_aggregates_of_a_source_name_what_they_read() -> None:

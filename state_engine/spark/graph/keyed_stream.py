@@ -29,6 +29,7 @@ from state_engine.runtime.declared.latest import Latest
 from state_engine.runtime.declared.temporal_join import TemporalJoin, TemporalJoinType
 from state_engine.runtime.declared.top_n import TopN
 from state_engine.runtime.outputs import checked_late_data
+from state_engine.runtime.read_columns import columns_read
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.spec import check_columns
 from state_engine.runtime.two_inputs import KeyedInput
@@ -36,7 +37,7 @@ from state_engine.runtime.windows.stream import WindowedStream
 from state_engine.spark.graph.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from state_engine.spark.graph.connected_streams import ConnectedStreams
 from state_engine.spark.graph.feeding import Input, Names
-from state_engine.spark.wire.names import column_names, quote_always
+from state_engine.spark.wire.names import column_names
 
 if TYPE_CHECKING:
     from state_engine.spark.graph.stream import DataStream
@@ -99,9 +100,10 @@ class KeyedStream:
         Args:
             function: What to apply; each worker gets copies of it.
             output_type: Columns of the rows that it returns.
-            columns: The columns that the function reads; all by default. Records then have only these, and those of
-                `key_by`, in the stream's order. The others are not read from a source of files, and are not sent to the
-                workers.
+            columns: The columns that the function reads. Records then have only these, and those of `key_by`, in the
+                stream's order. The others are not read from a source of files, and are not sent to the workers. By
+                default all; of a source's records only those that `process_element` reads, where it uses its record by
+                `record.column` alone (docs/adr/0040-columns-that-are-read.md).
             uid: Stable name of the operator.
 
         Raises:
@@ -113,12 +115,7 @@ class KeyedStream:
                 action="Give a KeyedProcessFunction, or a KeyedBatchProcessFunction.",
             )
         check_timer_methods(function)
-        keyed = self
-        if columns is not None:
-            read = column_names(columns, "columns of process()")
-            check_columns(self.stream.columns, read)
-            keyed = self._reading(read)
-        return keyed._apply(function, output_type, uid)
+        return self._read_by(function, columns)._apply(function, output_type, uid)
 
     def map(
         self, function: MapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
@@ -338,13 +335,36 @@ class KeyedStream:
         connected.check_event_times(verb)
         return connected
 
+    def _read_by(
+        self, function: KeyedProcessFunction | KeyedBatchProcessFunction, columns: Names | None
+    ) -> "KeyedStream":
+        """Returns the stream with the columns that its author names, or that the function's code shows to be read."""
+        struct = self.stream.columns
+        if columns is not None:
+            read = column_names(columns, "columns of process()")
+            check_columns(struct, read)
+            if struct.carrier is not None:
+                raise JobDefinitionError(
+                    f"process() got columns for records of the form {struct.carrier!r}.",
+                    action="Leave out columns, or use select() and returns() before key_by().",
+                )
+            return self._reading(read)
+        if (
+            struct.carrier is not None
+            or not self.stream.reads_source
+            or isinstance(function, KeyedBatchProcessFunction)
+        ):
+            return self
+        shown = columns_read(function.process_element, struct.names)
+        return self._reading(sorted(shown)) if shown is not None else self
+
     def _reading(self, columns: Sequence[str]) -> "KeyedStream":
         """Returns the stream with these columns and those of `key_by` alone."""
         kept = {*columns, *self.key, *self.order_by}
         names = [name for name in self.stream.columns.names if name in kept]
         if len(names) == len(self.stream.columns.names):
             return self
-        return KeyedStream(self.stream.select(*map(quote_always, names)), self.key, self.order_by)
+        return KeyedStream(self.stream.only(names), self.key, self.order_by)
 
     def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
         columns = self.stream.columns

@@ -111,6 +111,12 @@ class DataStream:
             changed = taken(frame, f"select({', '.join(expressions)})", lambda: frame.selectExpr(*expressions))
         return self._with(SelectStep(expressions), struct_of(changed.schema, "select()"))
 
+    def only(self, names: Sequence[str]) -> "DataStream":
+        """Keeps some of the stream's columns, each in the form that it has; records are rows."""
+        types = dict(zip(self._columns.names, self._columns.types, strict=True))
+        columns = StructType(tuple(names), tuple(types[name] for name in names))
+        return self._with(SelectStep(tuple(map(quote_always, names))), columns)
+
     def where(self, condition: str) -> "DataStream":
         """Keeps the records for which a Spark SQL condition is true.
 
