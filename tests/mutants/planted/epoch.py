@@ -360,7 +360,7 @@ MUTANTS = (
         "a-commit-does-not-check-the-birth-id",
         "state_engine.epoch.table_sink",
         "TableSink.commit",
-        "commit_once(self._table.path, self._open,",
+        "commit_once(self._table.path, self._open_to_append,",
         "commit_once(self._table.path, self._table.open,",
         "Two roots that start at the same time write one table. The later one loses epochs that the other wrote first.",
         (f"{AHEAD}::test_two_roots_that_are_started_at_once_do_not_share_a_table",),

@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "sink-that-leaves-ends-the-thread",
         "state_engine.spark.sinks.commits",
-        "SinkCommits._give",
+        "SinkCommits._take",
         "(Exception, SystemExit, KeyboardInterrupt, GeneratorExit)",
         "Exception",
         "A sink function that calls sys.exit() ends the thread of the batch, and the job without a reason.",
