@@ -25,6 +25,7 @@ from benchmarks import (
     worker_memory,
 )
 from benchmarks.engines.flink_environment import FLINK_PYTHON
+from benchmarks.everything import Measured
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import ENGINES as LATENCY_ENGINES
@@ -34,7 +35,6 @@ from benchmarks.nexmark.queries import QUERIES
 from benchmarks.operation_model import OPERATION_ENGINES, PARTS
 from benchmarks.plots import Row
 from benchmarks.report import WIDTH, show, show_unmeasured, show_verdicts, write_json
-from benchmarks.rounds import Report
 from benchmarks.state_sizes import Epochs
 from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
 from benchmarks.streams import Plan
@@ -188,9 +188,7 @@ def run_latency(
     )
     with folder_at(work) as folder:
         report = latency.measure(plan, folder, tell)
-    console = Console(width=WIDTH)
-    latency.show(report.results, console)
-    judged(console, report.results, report.failures, json, check)
+    finish(report, json, check, latency.show)
 
 
 @app.command("long_life", help=long_life.ABOUT)
@@ -202,9 +200,7 @@ def run_long_life(
 ) -> None:
     with folder_at(work) as folder:
         report = long_life.measure(folder, tell, count(epochs))
-    console = Console(width=WIDTH)
-    long_life.show(report.results, console)
-    judged(console, report.results, report.failures, json, check)
+    finish(report, json, check, long_life.show)
 
 
 @app.command("wide", help=wide.ABOUT)
@@ -219,9 +215,7 @@ def run_wide(
 ) -> None:
     with folder_at(work) as folder:
         report = wide.measure(folder, tell, keys=count(keys), epoch=count(epoch), epochs=epochs, rounds=rounds)
-    console = Console(width=WIDTH)
-    wide.show(report.results, console)
-    judged(console, report.results, report.failures, json, check)
+    finish(report, json, check, wide.show)
 
 
 @app.command("worker_memory")
@@ -320,9 +314,7 @@ def run_operations(
     sizes = sizes._replace(**{name: value for name, value in given.items() if value is not None})
     with folder_at(work) as folder:
         report = operations.measure(folder, tell, sizes, chosen, store, names(engines, OPERATION_ENGINES))
-        console = Console(width=WIDTH)
-        operation_report.show(report.results, console)
-        judged(console, report.results, report.failures, json, check)
+        finish(report, json, check, operation_report.show)
 
 
 @app.command("dagster_ticks")
@@ -340,9 +332,7 @@ def run_dagster_ticks(
     number = count(checkpoints or ("10k" if check else "200"))
     with folder_at(work) as folder:
         report = dagster_ticks.measure(folder, tell, number, states, count(keys), events, rounds)
-        console = Console(width=WIDTH)
-        dagster_ticks.show(report.results, console)
-        judged(console, report.results, report.failures, json, check)
+        finish(report, json, check, dagster_ticks.show)
 
 
 @app.command("dagster_partitions")
@@ -358,9 +348,7 @@ def run_dagster_partitions(
     """What as many savepoints cost Dagster as `restored_state` may have partitions."""
     with folder_at(work) as folder:
         report = dagster_partitions.measure(folder, tell, [count(n) for n in savepoints.split(",")], rounds)
-    console = Console(width=WIDTH)
-    dagster_partitions.show(report.results, console)
-    judged(console, report.results, report.failures, json, check)
+    finish(report, json, check, dagster_partitions.show)
 
 
 @app.command("all")
@@ -401,7 +389,9 @@ def run_all(
         raise typer.Exit(1)
 
 
-def finish(report: Report, json: Path | None, check: bool) -> None:
+def finish(
+    report: Measured, json: Path | None, check: bool, show: Callable[[Sequence[Any], Console], None] = show
+) -> None:
     """Shows and writes a report; fails if an engine failed or a threshold is not reached."""
     console = Console(width=WIDTH)
     show(report.results, console)

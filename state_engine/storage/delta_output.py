@@ -34,7 +34,7 @@ class DeltaOutputTable:
         self._opener = delta.DeltaOpener(path, schema)
         self._appender = Appender(path, open_root(path), self._loaded, self._write_checkpoint_if_due)
         self._checkpoint_interval = 0
-        self._due: int | None = None
+        self._newest_due = 0
         self._background = background or OneThread("delta-checkpoint", daemon=False)
 
     @property
@@ -54,16 +54,15 @@ class DeltaOutputTable:
 
     def _write_checkpoint_if_due(self, version: int) -> None:
         if (version + 1) % self._checkpoint_interval == 0:
-            self._due = version
-            self._background.submit(self._write_checkpoint)
+            self._newest_due = version
+            self._background.submit(lambda: self._write_checkpoint(version))
 
-    def _write_checkpoint(self) -> None:
-        """Writes the newest checkpoint that is due; the ones before it are not needed if they still wait."""
-        due, self._due = self._due, None
-        if due is None:
+    def _write_checkpoint(self, version: int) -> None:
+        """Writes a checkpoint, unless a later one has become due while it waited."""
+        if version < self._newest_due:
             return
         try:
-            write_checkpoint(self._path, due)
+            write_checkpoint(self._path, version)
         except (DeltaError, OSError, LakestateError) as error:  # readers begin with an older one, and take longer
             _log.warning("A checkpoint of the log of %s could not be written: %s", self._path, error)
 
