@@ -23,6 +23,7 @@ from support import (
 from state_engine.api import Aggregate
 from state_engine.spark import MemorySink, StreamJob
 from state_engine.spark.graph.plans import RowsAtHand
+from state_engine.spark.plan.kept_plan import KeptPlan
 from state_engine.spark.plan.local_aggregation import LocalPhase
 from state_engine.spark.plan.planner import EpochPlanner
 from state_engine.spark.plan.template import PlanTemplate
@@ -71,6 +72,7 @@ def test_a_batch_with_other_columns_has_a_plan_of_its_own(spark, tmp_path: Path,
     job = StreamJob("no-template", root=str(tmp_path / "root"), parallelism=2)
     sinks = two_operators(job, source.stream(spark), "no-template")
     monkeypatch.setattr(PlanTemplate, "filled", lambda self, batch: None)
+    monkeypatch.setattr(KeptPlan, "over", lambda self, batch: None)
     client = run_all(job)
     assert len(built) == len(client.epochs) == EPOCHS
     expected = truth(source.all)

@@ -60,7 +60,7 @@ class SparkTasks:
         context.setLocalProperty(RUNNING_PROPERTY, RUNNING.encode(plan))
         context.setLocalProperty(RECORDS_PROPERTY, "true" if self._show_records else "false")
         try:
-            rows = self._planner.acks(self._batch, plan).collect()
+            barriers = [decode_barrier(one) for one in self._planner.run(self._batch, plan)]
         except (PySparkException, Py4JJavaError, Py4JError) as error:
             if _CUT_OFF.search(message_of(error)):  # running it again would seal an epoch after the stop
                 raise StopRequestedError(
@@ -69,7 +69,6 @@ class SparkTasks:
                 ) from error
             with records_shown(self._show_records):
                 raise _given_up(plan, failure_of(error)) from chained(error)
-        barriers = [decode_barrier(bytes(row[0])) for row in rows]
         self._planner.learn(plan, barriers)
         return barriers
 

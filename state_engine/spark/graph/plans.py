@@ -13,13 +13,14 @@ def items(sequence: Any) -> list[Any]:
 
 def nodes(df: DataFrame) -> Iterator[Any]:
     """Yields the nodes of the analysed plan, from the last step back to the sources."""
-    return _below(df._jdf.queryExecution().analyzed())
+    return below(df._jdf.queryExecution().analyzed())
 
 
-def _below(plan: Any) -> Iterator[Any]:
+def below(plan: Any) -> Iterator[Any]:
+    """Yields a node of a plan, of any kind, and all nodes below it."""
     yield plan
     for child in items(plan.children()):
-        yield from _below(child)
+        yield from below(child)
 
 
 def kind_of(node: Any) -> str:
@@ -96,11 +97,21 @@ def found_in(df: DataFrame, is_it: Callable[[Any], bool]) -> str | None:
     """Returns the first expression, on any level, for which `is_it` returns True; None if the plan has none."""
     for node in nodes(df):
         for expression in items(node.expressions()):
-            for one in _below(expression):
+            for one in below(expression):
                 if is_it(one):
                     text: str = one.toString()
                     return text
     return None
 
 
-__all__ = ["RowsAtHand", "are_rows", "found_in", "items", "kind_of", "nodes", "random_expression", "rows_of_partitions"]
+__all__ = [
+    "RowsAtHand",
+    "are_rows",
+    "below",
+    "found_in",
+    "items",
+    "kind_of",
+    "nodes",
+    "random_expression",
+    "rows_of_partitions",
+]

@@ -20,6 +20,7 @@ from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.graph.nodes import OperatorNode
 from state_engine.spark.graph.plans import RowsAtHand, are_rows
 from state_engine.spark.graph.settings import AggPhaseStrategy
+from state_engine.spark.plan.kept_plan import KeptPlan
 from state_engine.spark.plan.template import PlanTemplate
 from state_engine.spark.wire.names import quote_always
 from state_engine.spark.wire.rows import CONTROL
@@ -119,6 +120,8 @@ class InPlace:
         self._rows = RowsAtHand(jvm)
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset
         self._template: PlanTemplate | None = None
+        self._kept: KeptPlan | None = None
+        self._columns: Any = None
 
     def apply(self, batch: DataFrame) -> DataFrame | None:
         """Returns the partials of a batch, as a leaf of rows.
@@ -137,8 +140,16 @@ class InPlace:
             rows = self._rows.described(plan, columns, rdd, partitioning, session)
             return DataFrame(self._dataset.ofRows(session, rows), batch.sparkSession)
 
-        made = self._partials(frame(plan.output(), plan.rdd(), self._rows.one_partition))._jdf.queryExecution()
-        return frame(made.analyzed().output(), made.toRdd(), self._rows.unknown)
+        kept = self._kept.over(batch) if self._kept is not None else None
+        if kept is not None:
+            return frame(self._columns, kept.execute(), self._rows.unknown)
+        gathered = frame(plan.output(), plan.rdd(), self._rows.one_partition)
+        partials = self._partials(gathered)
+        made = partials._jdf.queryExecution()
+        rows = made.toRdd()
+        self._columns = made.analyzed().output()
+        self._kept = KeptPlan.of(partials, gathered, made_for_any=True)
+        return frame(self._columns, rows, self._rows.unknown)
 
     def _partials(self, batch: DataFrame) -> DataFrame:
         filled = self._template.filled(batch) if self._template is not None else None

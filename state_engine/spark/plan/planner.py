@@ -22,6 +22,7 @@ from state_engine.log.records import Barrier
 from state_engine.spark.graph.nodes import OperatorNode
 from state_engine.spark.graph.settings import AggPhaseStrategy
 from state_engine.spark.graph.sources import Sources
+from state_engine.spark.plan.kept_plan import KeptPlan
 from state_engine.spark.plan.local_aggregation import Phases, local_aggregation
 from state_engine.spark.plan.preferred_locations import PreferredLocations
 from state_engine.spark.plan.prepared import Prepared
@@ -49,7 +50,7 @@ class PlannedChain:
 
 
 class EpochPlanner:
-    """Builds a DataFrame; its rows are the barriers of an epoch's last operators.
+    """Plans the job of an epoch, whose rows are the barriers of its last operators, and runs it.
 
     Args:
         chains: All operators, task by task, upstream first.
@@ -69,13 +70,14 @@ class EpochPlanner:
         self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
         self._templates: dict[tuple[object, ...], PlanTemplate | None] = {}
+        self._kept: dict[tuple[object, ...], KeptPlan | None] = {}
         self._calls_python: dict[tuple[object, ...], bool] = {}
         self._phases = Phases(strategy)
         self._local = [one for one in self._chains if local_aggregation(one.head) is not None]
         self._locations = locations
 
-    def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
-        """Returns one row per subtask of each operator that no other reads, with one binary column.
+    def run(self, batch: DataFrame, plan: EpochPlan) -> list[bytes]:
+        """Runs the job; returns one encoded barrier per subtask of each operator that no other reads.
 
         Args:
             batch: The micro-batch, or an empty DataFrame of its schema for an idle epoch.
@@ -83,9 +85,28 @@ class EpochPlanner:
         """
         partials = self._partials(batch, plan)
         if self._locations is not None or len(partials) > 1:
-            return self._built(batch, plan, partials)  # parts of the plan are RDDs, which differ in each epoch
+            return _collected(self._built(batch, plan, partials))  # parts of it are RDDs, which differ in each epoch
         [rows] = partials.values() if partials else [batch]
         key = self._session_of(batch), *partials, *(p.parallelism for p in plan.operators)
+        kept = self._kept.get(key)
+        barriers = kept.barriers(rows) if kept is not None else None
+        if barriers is not None:
+            return barriers
+        frame = self._frame(batch, rows, plan, partials, key)
+        barriers = _collected(frame)
+        if key not in self._kept:
+            self._kept[key] = KeptPlan.of(frame, rows)
+        return barriers
+
+    def _frame(
+        self,
+        batch: DataFrame,
+        rows: DataFrame,
+        plan: EpochPlan,
+        partials: Mapping[str, DataFrame],
+        key: tuple[object, ...],
+    ) -> DataFrame:
+        """Returns the DataFrame of an epoch: that of the one before with other rows, if there is one."""
         template = self._templates.get(key)
         filled = template.filled(rows) if template is not None else None
         if filled is not None:
@@ -140,6 +161,10 @@ class EpochPlanner:
     def _session_of(batch: DataFrame) -> int:
         number: int = batch.sparkSession._jsparkSession.hashCode()
         return number
+
+
+def _collected(frame: DataFrame) -> list[bytes]:
+    return [bytes(row[0]) for row in frame.collect()]
 
 
 __all__ = ["EpochPlanner", "PlannedChain"]

@@ -4,8 +4,55 @@ from mutant import Mutant
 
 CHAIN = "tests/spark/test_subtask_of_a_chain.py"
 ENDS = "tests/spark/test_ends_of_a_client.py"
+KEPT = "tests/spark/test_kept_plan.py"
+NOT_KEPT = f"{KEPT}::test_what_would_stay_that_of_the_first_epoch_is_not_kept"
 
 MUTANTS = (
+    Mutant(
+        "kept-plan-has-no-rows",
+        "state_engine.spark.plan.kept_plan",
+        "KeptPlan.over",
+        "[place.with_rows(rdd) for place in self._places]",
+        "self._places",
+        "All epochs after the first one lose their records, and their positions are sealed.",
+        (f"{KEPT}::test_each_batch_has_its_own_rows_whatever_its_partitions[1]",),
+    ),
+    Mutant(
+        "kept-plan-with-any-node",
+        "state_engine.spark.plan.kept_plan",
+        "KeptPlan.of",
+        "any(kind_of(node) not in _STATELESS for node in nodes)",
+        "not nodes",
+        "An exchange that is read twice gives the records of the first epoch again in each later one.",
+        (f"{NOT_KEPT}[an exchange that is read twice]",),
+    ),
+    Mutant(
+        "kept-plan-with-other-rows",
+        "state_engine.spark.plan.kept_plan",
+        "KeptPlan.of",
+        " or any(place.rdd().id() != rdd for place in places)",
+        "",
+        "An operator that reads what several operators share gets the records of the wrong epoch.",
+        (f"{NOT_KEPT}[other rows]",),
+    ),
+    Mutant(
+        "kept-plan-for-rows-that-promise-less",
+        "state_engine.spark.plan.kept_plan",
+        "KeptPlan._fits",
+        "bool(alike and batch.outputOrdering().equals(order))",
+        "True",
+        "Rows that are not where the plan expects them are aggregated or united in parts.",
+        (f"{KEPT}::test_rows_that_declare_something_else_have_a_plan_of_their_own",),
+    ),
+    Mutant(
+        "kept-plan-with-a-subquery",
+        "state_engine.spark.plan.kept_plan",
+        "KeptPlan.of",
+        "if not plan.subqueriesAll().isEmpty():",
+        "if plan.subqueriesAll() is None:",
+        "A subquery between two operators sees its table as it was in the first epoch.",
+        (f"{NOT_KEPT}[a scalar subquery]",),
+    ),
     Mutant(
         "refusal-of-one-of-several-tables-is-lost",
         "state_engine.spark.sinks.commits",
