@@ -26,6 +26,8 @@ from benchmarks import (
 )
 from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.everything import Measured
+from benchmarks.failover import measure as failover
+from benchmarks.failover.model import ENGINES as FAILOVER_ENGINES
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import ENGINES as LATENCY_ENGINES
@@ -189,6 +191,25 @@ def run_latency(
     with folder_at(work) as folder:
         report = latency.measure(plan, folder, tell)
     finish(report, json, check, latency.show)
+
+
+@app.command("failover", help=failover.ABOUT)
+def run_failover(
+    json: Json = None,
+    check: Check = False,
+    engines: Annotated[str, typer.Option(help="Which engines.")] = ",".join(FAILOVER_ENGINES),
+    keys: Annotated[str, typer.Option(help="Numbers of keys with state, of Lakestate.")] = "10k,1m,10m",
+    kills: Annotated[int, typer.Option(min=1, help="How often each is killed.")] = 3,
+    work: Work = None,
+) -> None:
+    plan = failover.Plan(
+        engines=names(engines, FAILOVER_ENGINES),  # type: ignore[arg-type]
+        keys=[count(number) for number in keys.split(",")],
+        kills=kills,
+    )
+    with folder_at(work) as folder:
+        report = failover.measure(plan, folder, tell)
+    finish(report, json, check, failover.show)
 
 
 @app.command("long_life", help=long_life.ABOUT)

@@ -32,6 +32,8 @@ from benchmarks import (
     worker_memory,
 )
 from benchmarks.dagster_partitions import DAGSTER_PARTITIONS, SIZES, PartitionRow
+from benchmarks.failover import measure as failover
+from benchmarks.failover.model import FAILOVER, FailoverRow
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import LATENCY, LatencyRow
@@ -110,11 +112,12 @@ def parts(*, small: bool) -> dict[str, Part]:
     keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000, 10_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
     queries, large = nexmark.Plan(engines=nexmark.installed_engines()), state_sizes.LARGE
-    business, arrivals = fraud.Plan(), latency.Plan()
+    business, arrivals, kills = fraud.Plan(), latency.Plan(), failover.Plan()
     few = {"keys": 50, "epoch": 500, "epochs": 2, "rounds": 1}
     many = {"keys": 100_000, "epoch": 200_000, "epochs": 6, "rounds": 3}
     if small:
         arrivals = arrivals._replace(keys=(2_000,), warm=2, files=5)
+        kills = kills._replace(keys=(2_000,), kills=1)
         business = business._replace(cards=200, alone=1_000, epochs=5, streams=(2_000,))
         large = large._replace(records=20_000, touched=1_000, least=10)
         queries = queries._replace(epoch_events=10_000, epochs=5)
@@ -132,6 +135,12 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: latency.measure(arrivals, folder, tell),
             latency.show,
             LatencyRow,
+        ),
+        FAILOVER: Part(
+            failover.ABOUT,
+            lambda folder, tell: failover.measure(kills, folder, tell),
+            failover.show,
+            FailoverRow,
         ),
         LONG_LIFE: Part(
             long_life.ABOUT,

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.dagster_partitions import PartitionRow
+from benchmarks.failover.model import FailoverRow
 from benchmarks.latency.model import LatencyRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
@@ -19,7 +20,7 @@ from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick
 from benchmarks.wide import WideRow
 
-Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow
+Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow | FailoverRow
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -90,6 +91,8 @@ def _title(row: Row) -> str:
             return f"{row.checkpoints:,} checkpoints, {row.states} states"
         case LatencyRow():
             return f"a file {row.pace}, {row.keys:,} keys"
+        case FailoverRow():
+            return f"{row.killed} killed"
         case LifeRow():
             return f"{row.epochs:,} epochs"
         case WideRow():
@@ -107,6 +110,8 @@ def _bar(row: Row) -> Bar | None:
     if isinstance(row, LatencyRow):
         interval = f" (interval {row.trigger_interval_ms} ms)" if row.trigger_interval_ms else ""
         return Bar(row.engine + interval, row.p50_ms, COLOURS.get(row.engine.partition("/")[0], OTHER))
+    if isinstance(row, FailoverRow):
+        return Bar(f"{row.engine}, {row.keys:,} keys", row.seconds, COLOURS.get(row.engine.partition("/")[0], OTHER))
     if isinstance(row, LifeRow):
         return Bar("one of the last", row.last_ms, COLOURS["lakestate"])
     if isinstance(row, WideRow):

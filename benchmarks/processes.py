@@ -104,7 +104,7 @@ class SessionSampler:
             now, processes = time.time(), processes_of(self._session)
             if processes:
                 cpu, rss = sum(p.cpu for p in processes), sum(p.rss for p in processes)
-                self.samples.append(Sample(now, cpu, rss, _workers(processes)))
+                self.samples.append(Sample(now, cpu, rss, workers_of(processes)))
 
 
 def cpu_between(samples: Sequence[Sample], start: float, end: float) -> float:
@@ -128,7 +128,7 @@ def worker_peaks_mb(samples: Sequence[Sample], end: float) -> dict[int, float]:
     return {pid: rss / MIB for pid, rss in sorted(peaks.items())}
 
 
-def _workers(processes: Sequence[Process]) -> dict[int, int]:
+def workers_of(processes: Sequence[Process]) -> dict[int, int]:
     """Returns the peak memory of Python workers: children of a daemon with their module in its command line."""
     daemons = {p.pid for p in processes if "pyspark.worker" in _read(p.pid, "cmdline")}
     return {p.pid: _peak_rss(p) for p in processes if p.parent in daemons}

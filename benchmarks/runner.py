@@ -71,16 +71,11 @@ def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = 
     """
     work.mkdir(parents=True)
     (work / "case.json").write_bytes(case)
-    search_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    environment = {
-        **os.environ,
-        "PYTHONPATH": search_path,  # Python workers import the engines too
-        "PYSPARK_PYTHON": sys.executable,  # transformWithState starts one that ignores spark.pyspark.python
-        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
-    }
     command = [sys.executable, "-m", module, str(work / "case.json")]
     with (work / "log.txt").open("wb") as log:
-        process = subprocess.Popen(command, cwd=work, env=environment, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=work, env=child_environment(), stdout=log, stderr=log, start_new_session=True
+        )
         try:
             with SessionSampler(process.pid) as sampler:
                 status: int | str = process.wait(timeout)
@@ -94,6 +89,17 @@ def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = 
         last = (work / "log.txt").read_text(errors="replace").splitlines()[-25:]
         raise EngineFailedError(f"{name} ended with status {status}:\n" + "\n".join(last))
     return sampler.samples
+
+
+def child_environment() -> dict[str, str]:
+    """Returns the environment of a process that runs an engine."""
+    search_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    return {
+        **os.environ,
+        "PYTHONPATH": search_path,  # Python workers import the engines too
+        "PYSPARK_PYTHON": sys.executable,  # transformWithState starts one that ignores spark.pyspark.python
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
+    }
 
 
 def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float], float] = peak_rss_mb) -> Result:

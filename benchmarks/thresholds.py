@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from benchmarks.dagster_partitions import PartitionRow, judge_partitions
+from benchmarks.failover.model import FailoverLimit, FailoverRow, judge_failover
 from benchmarks.latency.model import LatencyLimit, LatencyRow, judge_latency
 from benchmarks.long_life import LifeLimit, LifeRow, judge_life
 from benchmarks.model import Result, Verdict, with_backend
@@ -18,7 +19,7 @@ from benchmarks.wide import WideLimit, WideRow, judge_wide
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
 FILES = tuple(
     Path(__file__).parent / name
-    for name in (*_NAMES, *(f"{name}/thresholds.toml" for name in ("nexmark", "fraud", "latency")))
+    for name in (*_NAMES, *(f"{name}/thresholds.toml" for name in ("nexmark", "fraud", "latency", "failover")))
 )
 
 
@@ -79,6 +80,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quotient: list[Quotient] = []
     tick: list[TickLimit] = []
     latency: list[LatencyLimit] = []
+    failover: list[FailoverLimit] = []
     life: list[LifeLimit] = []
     wide: list[WideLimit] = []
 
@@ -95,7 +97,8 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
 
 
 def judge(
-    thresholds: Thresholds, rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow]
+    thresholds: Thresholds,
+    rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow | FailoverRow],
 ) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
@@ -117,6 +120,7 @@ def judge(
         *judge_wide(thresholds.wide, [row for row in rows if isinstance(row, WideRow)]),
         *judge_life(thresholds.life, [row for row in rows if isinstance(row, LifeRow)]),
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
+        *judge_failover(thresholds.failover, [row for row in rows if isinstance(row, FailoverRow)]),
     ]
 
 

@@ -1,28 +1,21 @@
 """Runs one case of `latency` in its own process: `python -m benchmarks.latency.child <case.json>`."""
 
-import json
 import math
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from benchmarks.engines.spark import MEMORY, PEER_SETTINGS
-from benchmarks.latency.feed import Feed, keys_of, table_of
-from benchmarks.latency.functions import Count, CountProcessor
+from benchmarks.latency.feed import Feed, table_of, times_of
 from benchmarks.latency.model import RECORDS, LatencyCase, LatencyRow, Pace
-from state_engine.api import EmbeddedRocksDBStateBackend, HashMapStateBackend
-from state_engine.spark import DeltaSink, StreamJob, local_session
+from benchmarks.latency.streams import Running, session_for, start
+from benchmarks.latency.table import TableWatch, is_right
 
 ROWS = "rows.json"
 ALONE_MS = {"spark/delta": 1_200.0, "spark/transformWithState": 2_500.0}
@@ -31,32 +24,14 @@ _EACH_MS = 100.0
 _PATIENCE_S = 120.0
 
 
-class Running(NamedTuple):
-    """A stream that runs: Spark's query, and what stops it."""
-
-    query: Any
-    stop: Callable[[], None]
-
-
-class Seen(NamedTuple):
-    """The table's log: when each file's last rows came, when each entry was made, and all rows."""
-
-    files: dict[int, int]
-    entries: list[int]
-    rows: pa.Table
-
-
 def main(path: str) -> None:
     """Runs a case and writes the rows of the report to its folder."""
     case = msgspec.json.decode(Path(path).read_bytes(), type=LatencyCase)
     work = Path(case.work)
     (work / "in").mkdir()
     pq.write_table(table_of(np.arange(case.keys, dtype=np.int64), -1), work / "in" / "first.parquet")
-    extra = {"spark.local.dir": str(work / "local"), "spark.sql.streaming.numRecentProgressUpdates": "10000"}
-    if case.engine == "spark/transformWithState":
-        extra |= PEER_SETTINGS
-    spark = local_session("benchmark-latency", "2", shuffle_partitions=2, memory=MEMORY, extra=extra)
-    running = _start(case, spark)
+    spark = session_for(case.engine, work)
+    running = start(case.engine, work, spark, case.trigger_interval_ms)
     _await_records(running, case.keys)
     paces: Sequence[tuple[Pace, float, float]] = (
         ("alone", ALONE_MS.get(case.engine, 400.0), 0.25),
@@ -74,36 +49,13 @@ def main(path: str) -> None:
         number += files
     running.stop()
     spark.stop()
-    seen = _look(work / "table")
-    fed = {int(number): int(ns) for number, ns in (line.split() for line in (work / "feed.log").open())}
-    right = _is_right(case, seen.rows, number)
+    seen = TableWatch(work / "table")
+    seen.look()
+    fed = times_of(work / "feed.log")
+    written = pa.concat_tables(seen.rows, promote_options="permissive")
+    right = is_right(written, case.keys, number, counted=case.engine != "spark/delta")
     rows = [_row(case, *phase, seen=seen, fed=fed, right=right) for phase in phases]
     (work / ROWS).write_bytes(msgspec.json.encode(rows))
-
-
-def _start(case: LatencyCase, spark: SparkSession) -> Running:
-    work = Path(case.work)
-    stream = spark.readStream.schema("k bigint, file bigint").parquet(str(work / "in"))
-    table = str(work / "table")
-    if case.engine.startswith("lakestate"):
-        backend = EmbeddedRocksDBStateBackend() if case.engine.endswith("rocksdb") else HashMapStateBackend()
-        if isinstance(backend, EmbeddedRocksDBStateBackend):
-            backend.set_db_storage_paths(str(work / "rocksdb"))
-        job = StreamJob("latency", root=str(work / "root"), parallelism=2, max_parallelism=128, state_backend=backend)
-        counts = job.from_stream(stream).key_by("k").process(Count(), "k bigint, n bigint, file bigint", uid="count")
-        counts.sink_to(DeltaSink(table), uid="out")
-        client = job.start(trigger_interval_ms=case.trigger_interval_ms)
-        return Running(client.query, client.stop)
-    if case.engine == "spark/transformWithState":
-        stream = stream.groupBy("k").transformWithState(
-            statefulProcessor=CountProcessor(),
-            outputStructType="k bigint, n bigint, file bigint",
-            outputMode="Append",  # Delta takes no updates
-            timeMode="None",
-        )
-    writer = stream.writeStream.format("delta").option("checkpointLocation", str(work / "checkpoint"))
-    query = writer.outputMode("append").start(table)
-    return Running(query, query.stop)
 
 
 def _feed(case: LatencyCase, first: int, files: int, pace_ms: float, jitter: float) -> None:
@@ -140,34 +92,6 @@ def _count_files(work: Path) -> int:
     )
 
 
-def _look(table: Path) -> Seen:
-    files: dict[int, int] = {}
-    entries, rows = [], []
-    for entry in sorted((table / "_delta_log").glob("*.json")):
-        made_ns = entry.stat().st_ctime_ns  # a link or a rename, which gives the entry its name, changes it
-        entries.append(made_ns)
-        for line in entry.read_text().splitlines():
-            if (add := json.loads(line).get("add")) is not None:
-                rows.append(pq.read_table(table / add["path"]))
-                files |= {int(number): made_ns for number in pc.unique(rows[-1].column("file")).to_numpy()}
-    return Seen(files, entries, pa.concat_tables(rows, promote_options="permissive"))
-
-
-def _is_right(case: LatencyCase, rows: pa.Table, files: int) -> bool:
-    """Returns whether each record of each file is there once, and, with state, with its number among its key's."""
-    expected = Counter({(key, -1): 1 for key in range(case.keys)})
-    for number in range(files):
-        expected.update((int(key), number) for key in keys_of(number, case.keys))
-    keys, numbers = rows.column("k").to_pylist(), rows.column("file").to_pylist()
-    if Counter(zip(keys, numbers, strict=True)) != expected:
-        return False
-    if case.engine == "spark/delta":
-        return True
-    counts = Counter(keys)
-    wanted = {(key, n) for key, count in counts.items() for n in range(1, count + 1)}
-    return set(zip(keys, rows.column("n").to_pylist(), strict=True)) == wanted
-
-
 def _row(
     case: LatencyCase,
     pace: Pace,
@@ -176,7 +100,7 @@ def _row(
     ended_ns: int,
     made: int,
     *,
-    seen: Seen,
+    seen: TableWatch,
     fed: dict[int, int],
     right: bool,
 ) -> LatencyRow:

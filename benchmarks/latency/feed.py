@@ -49,6 +49,11 @@ def table_of(keys: np.ndarray, number: int) -> pa.Table:
     return pa.table([pa.array(keys), pa.array(np.full(len(keys), number, np.int64))], names=["k", "file"])
 
 
+def times_of(log: Path) -> dict[int, int]:
+    """Returns when each file of a feed's log was renamed, in ns since 1970."""
+    return {int(number): int(ns) for number, ns in map(str.split, log.read_text().splitlines())}
+
+
 def run(feed: Feed) -> None:
     """Feeds all files."""
     draft, dice = Path(feed.folder + ".draft"), random.Random(feed.first)

@@ -13,6 +13,7 @@ from benchmarks import dagster_ticks, everything, operation_report, state_backen
 from benchmarks.__main__ import app
 from benchmarks.dagster_partitions import PartitionRow
 from benchmarks.everything import Part, add_verdicts, measure, parts, plan_of
+from benchmarks.failover.model import FailoverRow
 from benchmarks.latency.model import LatencyRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
@@ -182,7 +183,7 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
     others = {name: part.row for name, part in parts(small=small).items() if part.row is not Result}
     assert others == {
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
-        "dagster_partitions": PartitionRow, "wide": WideRow,
+        "dagster_partitions": PartitionRow, "wide": WideRow, "failover": FailoverRow,
     }  # fmt: skip
 
 

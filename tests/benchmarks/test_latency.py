@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from benchmarks import thresholds
 from benchmarks.__main__ import app
-from benchmarks.latency.child import _is_right
 from benchmarks.latency.feed import Feed, keys_of, run, table_of
-from benchmarks.latency.model import ENGINES, RECORDS, LatencyCase, LatencyLimit, LatencyRow, judge_latency
+from benchmarks.latency.model import ENGINES, RECORDS, LatencyLimit, LatencyRow, judge_latency
+from benchmarks.latency.table import is_right
 
 
 def row(**changes: Any) -> LatencyRow:
@@ -54,9 +54,8 @@ def test_a_feed_has_the_records_that_are_expected(tmp_path: Path) -> None:
     assert len(keys_of(3, 7)) == RECORDS
 
 
-@pytest.mark.parametrize("engine", ["lakestate/row", "spark/delta"])
-def test_a_row_that_is_missing_or_doubled_is_noticed(engine: Any) -> None:
-    case = LatencyCase(engine=engine, keys=7, warm=0, files=1, trigger_interval_ms=0, work="")
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_row_that_is_missing_or_doubled_is_noticed(counted: bool) -> None:
     rows = pa.concat_tables([table_of(np.arange(7), -1), table_of(keys_of(0, 7), 0)])
     seen: dict[int, int] = {}
     numbers = []
@@ -64,11 +63,13 @@ def test_a_row_that_is_missing_or_doubled_is_noticed(engine: Any) -> None:
         seen[key] = seen.get(key, 0) + 1
         numbers.append(seen[key])
     rows = rows.append_column("n", pa.array(numbers))
-    assert _is_right(case, rows, 1)
-    assert not _is_right(case, rows.slice(1), 1)
-    assert not _is_right(case, pa.concat_tables([rows, rows.slice(0, 1)]), 1)
+    assert is_right(rows, 7, 1, counted=counted)
+    assert is_right(rows.take(list(reversed(range(len(numbers))))), 7, 1, counted=counted), "in any order"
+    assert not is_right(rows.slice(1), 7, 1, counted=counted)
+    assert not is_right(pa.concat_tables([rows, rows.slice(0, 1)]), 7, 1, counted=counted)
+    assert not is_right(rows, 7, 2, counted=counted)
     wrong = rows.set_column(2, "n", pa.array([2, *numbers[1:]]))
-    assert _is_right(case, wrong, 1) == (engine == "spark/delta"), "only a count that was emitted can be wrong"
+    assert is_right(wrong, 7, 1, counted=counted) == (not counted), "only a count that was emitted can be wrong"
 
 
 @pytest.mark.long

@@ -1,0 +1,1 @@
+"""How long a stream stands still after a kill."""
