@@ -102,6 +102,18 @@ def test_each_epoch_is_one_job_and_each_operator_runs_once(spark, tmp_path: Path
     assert [by_n(sink.rows()) for sink in sinks] == [expected.tally, expected.tally, expected.negative, expected.totals]
 
 
+def test_a_batch_of_many_files_is_one_job_too(spark, tmp_path: Path) -> None:
+    """Spark would look at more than 32 files in a job of its own."""
+    source = Input(tmp_path / "in").add_many(33, rows=1)
+    job = StreamJob("many-files", root=str(tmp_path / "root"), parallelism=PARALLELISM)
+    counts = job.from_stream(source.stream(spark, per_epoch=100)).key_by("k").process(Count(), COUNTS, uid="count")
+    counts.sink_to(MemorySink("many-files"), uid="out")
+    client = run_all(job)
+    assert [epoch.records for epoch in client.epochs] == [33]
+    wait_for(lambda: len(work_of(spark, str(client.query.runId))) >= 1, "the end of all jobs in Spark's books")
+    assert client.spark_jobs == len(work_of(spark, str(client.query.runId))) == 1
+
+
 def test_connected_streams_are_one_job_too_and_each_operator_takes_a_record_once(spark, tmp_path: Path) -> None:
     calls = {name: str(tmp_path / name) for name in ("one", "two", "of-first", "of-source")}
 
