@@ -66,9 +66,13 @@ def cpu_of(session: int) -> float:
 
 
 def end_session(session: int, patience: float = 30.0) -> None:
-    """Waits until all processes of a session have ended; kills those that remain after `patience` seconds."""
+    """Waits until all processes of a session have ended; kills those that remain after `patience` seconds.
+
+    One without memory has ended: only its entry is left, until its parent, which may be the system's first process,
+    asks for its status.
+    """
     deadline = time.monotonic() + patience
-    while remaining := processes_of(session):
+    while remaining := [process for process in processes_of(session) if process.rss]:
         if time.monotonic() > deadline:
             for process in remaining:
                 with suppress(ProcessLookupError):

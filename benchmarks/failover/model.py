@@ -39,7 +39,7 @@ class FailoverRow(msgspec.Struct, frozen=True, kw_only=True):
         engine: What ran.
         keys: Number of keys with state.
         killed: `driver`: the driver, its JVM and all workers, and the same program is started again at once. `worker`:
-            one Python worker with state; Spark runs its task again.
+            one Python worker with state; the epoch is run again.
         kills: How often.
         seconds: From the kill to the first rows in the table of records that came after it; the median.
         worst_seconds: The longest.

@@ -61,7 +61,7 @@ def test_a_session_is_followed_and_ended() -> None:
     end_session(process.pid, patience=0.0)
 
     assert sampler.samples[-1].cpu >= 0.3
-    assert processes_of(process.pid) == []
+    assert not any(p.rss for p in processes_of(process.pid)), "its entry may stay until init asks for its status"
     assert processes_of(os.getsid(0)) != []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from support import COUNTS, Count, Folders, Input, run_all
 
@@ -58,19 +58,19 @@ def like(batch: DataFrame, other: DataFrame, *, single: bool = False) -> DataFra
     return DataFrame(spark.sparkContext._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, node), spark)
 
 
-def numbers(barriers: list[bytes] | None) -> list[int] | None:
-    return None if barriers is None else sorted(map(int, barriers))
+def numbers(collected: list[Row] | None) -> list[int] | None:
+    return None if collected is None else sorted(int(row.b) for row in collected)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_each_batch_has_its_own_rows_whatever_its_partitions(spark, in_a_batch, partitions: int) -> None:
     batch = like(rows(spark, 3), rows(spark, 3))
     frame = batch.where("id > 0").repartition(2, "id").selectExpr(BYTES)
-    assert sorted(map(int, (row.b for row in frame.collect()))) == [1, 2]
+    assert numbers(frame.collect()) == [1, 2]
     plan = KeptPlan.of(frame, batch)
     assert plan is not None
     for count in (5, 3, 0, 7):
-        assert numbers(plan.barriers(like(batch, rows(spark, count, partitions)))) == list(range(1, count))
+        assert numbers(plan.collected(like(batch, rows(spark, count, partitions)))) == list(range(1, count))
 
 
 def test_nothing_of_an_epoch_stays_in_the_plan(spark, in_a_batch) -> None:
@@ -92,13 +92,13 @@ def test_rows_that_declare_something_else_have_a_plan_of_their_own(spark, in_a_b
     batch = like(rows(spark, 3), rows(spark, 3))
     plan = KeptPlan.of(batch.selectExpr(BYTES), batch)
     assert plan is not None
-    assert numbers(plan.barriers(like(batch, rows(spark, 2)))) == [0, 1]
-    assert plan.barriers(like(batch, rows(spark, 2, 1), single=True)) is None, "one partition was not promised"
-    assert plan.barriers(rows(spark, 2)) is None, "its columns have other ids"
-    assert plan.barriers(spark.range(2)) is None, "it is no micro-batch"
+    assert numbers(plan.collected(like(batch, rows(spark, 2)))) == [0, 1]
+    assert plan.collected(like(batch, rows(spark, 2, 1), single=True)) is None, "one partition was not promised"
+    assert plan.collected(rows(spark, 2)) is None, "its columns have other ids"
+    assert plan.collected(spark.range(2)) is None, "it is no micro-batch"
     for_any = KeptPlan.of(batch.selectExpr(BYTES), batch, made_for_any=True)
     assert for_any is not None
-    assert numbers(for_any.barriers(like(batch, rows(spark, 2, 1), single=True))) == [0, 1]
+    assert numbers(for_any.collected(like(batch, rows(spark, 2, 1), single=True))) == [0, 1]
 
 
 def shapes(spark: Any, batch: DataFrame) -> dict[str, DataFrame]:
@@ -139,7 +139,7 @@ def test_an_exchange_that_is_read_twice_is_one_node(spark) -> None:
 
 
 def test_outside_a_batch_no_plan_is_kept(spark) -> None:
-    """Spark gives tasks the session's settings as part of an execution."""
+    """Another thread may have another active session, or none, and copies of nodes take it."""
     batch = rows(spark, 3)
     assert KeptPlan.of(batch.selectExpr(BYTES), batch) is None
 

@@ -8,7 +8,7 @@ is the same each time. So it is kept, with an empty place for the micro-batch (d
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from state_engine.spark.graph.plans import are_rows, below, kind_of
 
@@ -69,6 +69,7 @@ class KeptPlan:
     ) -> None:
         jvm: Any = session.sparkContext._jvm
         self._columns, self._declared = columns, declared
+        self._schema = plan.schema()
         self._new_map = jvm.java.util.HashMap
         self._to_rule = jvm.PythonUtils.toScalaMap  # in Scala a map is a partial function, as `transform` takes it
         # What an epoch has shuffled can be freed when the epoch is over: the plan refers to none of its rows.
@@ -81,8 +82,8 @@ class KeptPlan:
     def of(cls, frame: DataFrame, batch: DataFrame, *, made_for_any: bool = False) -> "KeptPlan | None":
         """Returns the plan of an epoch's DataFrame; None if it may not be used for another epoch.
 
-        It may not in a session whose epochs run in no batch of Spark's. Such a batch sets the session's settings as
-        local properties, which tasks get; a plan that is run by itself does not.
+        It may not in a session whose epochs run in no batch of Spark's. A copy of a node belongs to the active session
+        of its thread, and only the thread of the batches surely has the right one.
 
         Args:
             frame: The epoch's DataFrame.
@@ -105,10 +106,17 @@ class KeptPlan:
         declared = None if made_for_any else (leaf.outputPartitioning(), leaf.outputOrdering())
         return cls(plan, places, leaf.output(), declared, batch.sparkSession)
 
-    def barriers(self, batch: DataFrame) -> list[bytes] | None:
-        """Runs the plan of an epoch over its batch; returns its only column, or None as `over`."""
+    def collected(self, batch: DataFrame) -> list[Row] | None:
+        """Runs the plan over another batch and returns its rows; None, and nothing has run, as `over`.
+
+        Spark sends many bytes by a socket for that. An answer to a call into the JVM would wait 40 ms for a delayed
+        acknowledgement, each time that it does not fit into one packet.
+        """
         plan = self.over(batch)
-        return None if plan is None else [bytes(row.getBinary(0)) for row in plan.executeCollect()]
+        if plan is None:
+            return None
+        rows = batch._jdf.sparkSession().internalCreateDataFrame(plan.execute(), self._schema, False)
+        return DataFrame(rows, batch.sparkSession).collect()
 
     def over(self, batch: DataFrame) -> Any:
         """Returns the plan over another batch, in the JVM; None for one that declares other things about its rows."""

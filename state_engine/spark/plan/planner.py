@@ -85,18 +85,18 @@ class EpochPlanner:
         """
         partials = self._partials(batch, plan)
         if self._locations is not None or len(partials) > 1:
-            return _collected(self._built(batch, plan, partials))  # parts of it are RDDs, which differ in each epoch
+            # Parts of the plan are RDDs, which differ in each epoch.
+            return [bytes(row[0]) for row in self._built(batch, plan, partials).collect()]
         [rows] = partials.values() if partials else [batch]
         key = self._session_of(batch), *partials, *(p.parallelism for p in plan.operators)
         kept = self._kept.get(key)
-        barriers = kept.barriers(rows) if kept is not None else None
-        if barriers is not None:
-            return barriers
-        frame = self._frame(batch, rows, plan, partials, key)
-        barriers = _collected(frame)
-        if key not in self._kept:
-            self._kept[key] = KeptPlan.of(frame, rows)
-        return barriers
+        collected = kept.collected(rows) if kept is not None else None
+        if collected is None:
+            frame = self._frame(batch, rows, plan, partials, key)
+            collected = frame.collect()
+            if key not in self._kept:
+                self._kept[key] = KeptPlan.of(frame, rows)
+        return [bytes(row[0]) for row in collected]
 
     def _frame(
         self,
@@ -161,10 +161,6 @@ class EpochPlanner:
     def _session_of(batch: DataFrame) -> int:
         number: int = batch.sparkSession._jsparkSession.hashCode()
         return number
-
-
-def _collected(frame: DataFrame) -> list[bytes]:
-    return [bytes(row[0]) for row in frame.collect()]
 
 
 __all__ = ["EpochPlanner", "PlannedChain"]

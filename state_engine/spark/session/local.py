@@ -31,8 +31,8 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
         # keep 100 batches, and the log of a file source for ten minutes: thousands of files with short epochs.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.fileSource.log.cleanupDelay": "0ms",
-        # With more than 32 files in a batch Spark looks at them in a job of its own: a second before the first epoch of a
-        # driver that comes back. On a local disk the driver looks at a thousand in a few ms.
+        # With more than 32 files in a batch Spark looks at them in a job of its own: a second before the first epoch of
+        # a driver that comes back. On a local disk the driver looks at a thousand in a few ms.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
         # 50 by default: reading a small Delta table then takes 9.3 s instead of 1.0 s.
         "spark.databricks.delta.snapshotPartitions": "2",
