@@ -111,6 +111,7 @@ def shapes(spark: Any, batch: DataFrame) -> dict[str, DataFrame]:
         "a scalar subquery": batch.selectExpr(
             "cast(cast(id + (select max(id) from range(3)) as string) as binary) as b"
         ),
+        "an exchange of no batch": batch.selectExpr(BYTES).union(spark.range(2).repartition(2, "id").selectExpr(BYTES)),
         "other rows": batch.union(rows(spark, 1)).selectExpr(BYTES),
         "no micro-batch": spark.range(2).selectExpr(BYTES),
     }
@@ -123,6 +124,7 @@ def shapes(spark: Any, batch: DataFrame) -> dict[str, DataFrame]:
         "an exchange that is read twice",
         "a subquery",
         "a scalar subquery",
+        "an exchange of no batch",
         "other rows",
         "no micro-batch",
     ],

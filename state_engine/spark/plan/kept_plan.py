@@ -103,6 +103,8 @@ class KeptPlan:
         rdd = leaf.rdd().id()
         if not places or any(place.rdd().id() != rdd for place in places):
             return None  # other rows are those of this epoch, as downstream of an operator that several others read
+        if not all(_reads_rows(node) for node in nodes if kind_of(node) == "ShuffleExchangeExec"):
+            return None  # `transform` copies only what leads to the batch, and an exchange keeps what it has shuffled
         declared = None if made_for_any else (leaf.outputPartitioning(), leaf.outputOrdering())
         return cls(plan, places, leaf.output(), declared, batch.sparkSession)
 
@@ -141,6 +143,10 @@ class KeptPlan:
         for place, other in zip(places, others, strict=True):
             rule.put(place.leaf, other.leaf)
         return plan.transform(self._to_rule(rule))
+
+
+def _reads_rows(node: Any) -> bool:
+    return any(kind_of(one) == "RDDScanExec" for one in below(node))
 
 
 __all__ = ["KeptPlan"]

@@ -27,6 +27,15 @@ MUTANTS = (
         (f"{NOT_KEPT}[an exchange that is read twice]",),
     ),
     Mutant(
+        "kept-plan-with-an-old-exchange",
+        "state_engine.spark.plan.kept_plan",
+        "KeptPlan.of",
+        'if not all(_reads_rows(node) for node in nodes if kind_of(node) == "ShuffleExchangeExec"):',
+        "if not places:",
+        "What was shuffled in the first epoch, and depends on none of its records, is not run again in later ones.",
+        (f"{NOT_KEPT}[an exchange of no batch]",),
+    ),
+    Mutant(
         "kept-plan-with-other-rows",
         "state_engine.spark.plan.kept_plan",
         "KeptPlan.of",
