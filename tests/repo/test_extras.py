@@ -86,3 +86,8 @@ def test_every_extra_exists_and_all_has_all_of_them() -> None:
 def test_the_dependencies_are_none_of_an_extra() -> None:
     names = {re.split(r"[^\w-]", dependency)[0].replace("-", "_") for dependency in PROJECT["dependencies"]}
     assert not names & set(OPTIONAL)
+
+
+def test_the_lock_file_has_all_that_the_checkout_is_developed_with() -> None:
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
+    assert {"dagster", "dagster-pyspark", "pyspark", "delta-spark", "pyarrow", "deltalake"} <= locked

@@ -112,6 +112,7 @@ def shapes(spark: Any, batch: DataFrame) -> dict[str, DataFrame]:
             "cast(cast(id + (select max(id) from range(3)) as string) as binary) as b"
         ),
         "an exchange of no batch": batch.selectExpr(BYTES).union(spark.range(2).repartition(2, "id").selectExpr(BYTES)),
+        "a cached table": batch.union(spark.range(2).cache()).selectExpr(BYTES),
         "other rows": batch.union(rows(spark, 1)).selectExpr(BYTES),
         "no micro-batch": spark.range(2).selectExpr(BYTES),
     }
@@ -125,6 +126,7 @@ def shapes(spark: Any, batch: DataFrame) -> dict[str, DataFrame]:
         "a subquery",
         "a scalar subquery",
         "an exchange of no batch",
+        "a cached table",
         "other rows",
         "no micro-batch",
     ],
