@@ -86,9 +86,14 @@ def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = 
             process.wait()
             end_session(process.pid)  # the JVM still cleans up, which must not disturb the next engine
     if status != 0:
-        last = (work / "log.txt").read_text(errors="replace").splitlines()[-25:]
-        raise EngineFailedError(f"{name} ended with status {status}:\n" + "\n".join(last))
+        raise ended_with(name, status, work / "log.txt")
     return sampler.samples
+
+
+def ended_with(name: str, status: int | str, log: Path) -> EngineFailedError:
+    """Returns the error of an engine that has ended, with the last lines of its log."""
+    last = log.read_text(errors="replace").splitlines()[-25:]
+    return EngineFailedError(f"{name} ended with status {status}:\n" + "\n".join(last))
 
 
 def child_environment() -> dict[str, str]:

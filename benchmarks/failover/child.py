@@ -29,19 +29,16 @@ def main(path: str) -> None:
     while not told.wait(0.1):
         if (failure := running.query.exception()) is not None:
             raise failure
-        if not ready.exists() and running.query.recentProgress and _has_read(running.query, case.keys):
+        if ready.exists():
+            continue
+        if sum(progress["numInputRows"] for progress in running.query.recentProgress) >= case.keys:
             if running.client is not None:
                 running.client.trigger_checkpoint().result(_PATIENCE_S)
             ready.touch()
-        if not ready.exists() and time.monotonic() > deadline:
+        elif time.monotonic() > deadline:
             raise TimeoutError(f"{case.keys} records were not read")
     running.stop()
     session.stop()
-
-
-def _has_read(query: object, keys: int) -> bool:
-    progress = query.recentProgress  # type: ignore[attr-defined]
-    return bool(sum(one["numInputRows"] for one in progress) >= keys)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from benchmarks.latency.feed import Feed, table_of, times_of
 from benchmarks.latency.model import Engine
 from benchmarks.latency.table import TableWatch, is_right
 from benchmarks.processes import end_session, processes_of, workers_of
-from benchmarks.runner import EngineFailedError, child_environment
+from benchmarks.runner import EngineFailedError, child_environment, ended_with
 
 ABOUT = "From the SIGKILL of a driver, or of a Python worker, to the next rows in a Delta table."
 _EACH_MS = 200.0
@@ -85,8 +85,7 @@ class Driver:
             EngineFailedError: It has ended.
         """
         if (status := self._process.poll()) is not None:
-            last = (self._work / "log.txt").read_text(errors="replace").splitlines()[-25:]
-            raise EngineFailedError(f"{self._name} ended with status {status}:\n" + "\n".join(last))
+            raise ended_with(self._name, status, self._work / "log.txt")
 
     def kill(self) -> None:
         """Kills the driver, its JVM and all workers, at once."""
