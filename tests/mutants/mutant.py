@@ -51,6 +51,11 @@ class Mutant:
         """The module's file, relative to the root of the checkout."""
         return Path(*self.module.split(".")).with_suffix(".py")
 
+    @property
+    def files(self) -> set[str]:
+        """The files on which it depends whether the mutant dies: its module and its tests."""
+        return {str(self.path), *(killer.partition("::")[0] for killer in self.killers)}
+
     def plant(self, source: str) -> str:
         """Returns the text of the module with the bug in it.
 
