@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -188,9 +189,15 @@ def encode_rows(rows: Sequence[CheckpointRow]) -> tuple[str, pa.Buffer]:
     return f"part-{rows[-1].id}{suffix}-{_digest(data)}.parquet", data
 
 
-def decode_rows(data: bytes) -> list[CheckpointRow]:
-    """Returns the rows of one file of the table."""
-    return from_table(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False))  # a few rows: threads cost more
+@lru_cache(maxsize=256)
+def decode_rows(data: bytes) -> tuple[CheckpointRow, ...]:
+    """Returns the rows of one file of the table.
+
+    The same bytes are decoded once: each look at a job reads the files of its newest checkpoints, and decoding takes
+    2 ms for each.
+    """
+    # threads cost more for a few rows
+    return tuple(from_table(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)))
 
 
 class RowFile(NamedTuple):
@@ -307,7 +314,7 @@ class CheckpointTable:
             data = self._storage.get(f"{CHECKPOINTS}/{name}")
             if match is not None and match[3] != (digest := _digest(data)):
                 raise DamagedFileError(f"{CHECKPOINTS}/{name} has other bytes, of digest {digest}.", action=remedy)
-            return decode_rows(data)
+            return list(decode_rows(data))
         except (pa.ArrowException, NotFoundError) as error:
             raise DamagedFileError(f"{CHECKPOINTS}/{name} cannot be read: {error}.", action=remedy) from error
 

@@ -4,6 +4,8 @@ They run for every value that a function stores. The source has only what this p
 `row_class` has checked, and names for objects; the text of a schema never gets into it.
 """
 
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 
@@ -21,11 +23,17 @@ class Code:
 
     def function(self, *lines: str) -> Any:
         """Returns the function that a lambda, or the lines of a definition, make."""
-        if lines[0].startswith("lambda"):
-            return eval(lines[0], self._names)
         names = dict(self._names)
-        exec("\n".join(lines), names)
+        if lines[0].startswith("lambda"):
+            return eval(_compiled(lines[0], "eval"), names)
+        exec(_compiled("\n".join(lines), "exec"), names)
         return names[lines[0].removeprefix("def ").partition("(")[0]]
+
+
+@lru_cache(maxsize=1024)
+def _compiled(source: str, mode: str) -> CodeType:
+    """Types of one form have one source. A state is opened often, and compiling takes most of the time of that."""
+    return compile(source, "<made for a type>", mode)
 
 
 __all__ = ["Code"]

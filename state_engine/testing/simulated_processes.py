@@ -8,12 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from state_engine.checkpoint import table as checkpoint_rows
 from state_engine.errors import StorageError
 from state_engine.storage.memory import MemoryStorage
 
@@ -213,9 +211,6 @@ def stepping() -> Iterator[None]:
         yield
         return
     plain = {name: MemoryStorage.__dict__[name] for name in (*READS, *WRITES)}
-    decode = checkpoint_rows.decode_rows
-    # without this cache most of the time would be spent on decoding the same few rows of `_checkpoints`
-    checkpoint_rows.decode_rows = cache(decode)
     _Installed.is_stepping = True
     try:
         for name, method in plain.items():
@@ -224,7 +219,6 @@ def stepping() -> Iterator[None]:
     finally:
         for name, method in plain.items():
             setattr(MemoryStorage, name, method)
-        checkpoint_rows.decode_rows = decode
         _Installed.is_stepping, _Installed.processes = False, None
 
 

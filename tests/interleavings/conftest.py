@@ -8,13 +8,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from everything import Everything, rows_decoded_once
+from everything import Everything
 from playing import Replay
 
 
 @pytest.fixture(scope="module")
 def replay() -> Iterator[Replay]:
     stage = Everything.begin("memory://interleavings/template")
-    with rows_decoded_once():
-        yield Replay(stage)
+    yield Replay(stage)
     stage.forget()

@@ -3,16 +3,12 @@
 import hashlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
-import pytest
 from course import Course, Lost, Seal, kind_of, steps_of
 from small_job import COUNT, Run, Sealed, State
 
-from state_engine.checkpoint import table
 from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.leases import LEASE_MS
 from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
@@ -105,14 +101,6 @@ class Queue:
             self.busy = True
             self.tasks.popleft()()
             self.busy = False
-
-
-@contextmanager
-def rows_decoded_once() -> Iterator[None]:
-    """Caches rows of `_checkpoints`: schedules would spend most of their time on decoding the same few rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "decode_rows", cache(table.decode_rows))
-        yield
 
 
 class Everything:
@@ -456,4 +444,4 @@ class Everything:
         self._reads(job, None, head.manifest.generation, head.manifest.epoch)
 
 
-__all__ = ["JOB", "Everything", "Lost", "rows_decoded_once"]
+__all__ = ["JOB", "Everything", "Lost"]

@@ -8,10 +8,9 @@ INTERLEAVINGS = Path(__file__).parents[3] / "interleavings"
 
 def given(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(INTERLEAVINGS), *sys.path])
-    from everything import Everything, rows_decoded_once
+    from everything import Everything
     from playing import Replay
 
     stage = Everything.begin("memory://interleavings/page")
-    with rows_decoded_once():
-        yield {"replay": Replay(stage)}
+    yield {"replay": Replay(stage)}
     stage.forget()
