@@ -21,13 +21,15 @@ from benchmarks import (
     state_sizes,
     streams,
     thresholds,
-    wide,
     worker_memory,
 )
 from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.everything import Measured
 from benchmarks.failover import measure as failover
 from benchmarks.failover.model import ENGINES as FAILOVER_ENGINES
+from benchmarks.forms import measure as forms
+from benchmarks.forms.model import WORKLOADS as FORMS
+from benchmarks.forms.model import Sizes
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import ENGINES as LATENCY_ENGINES
@@ -224,19 +226,29 @@ def run_long_life(
     finish(report, json, check, long_life.show)
 
 
-@app.command("wide", help=wide.ABOUT)
-def run_wide(
-    json: Json = None,
-    check: Check = False,
-    keys: Annotated[str, typer.Option(help="Number of keys.")] = "100k",
-    epoch: Annotated[str, typer.Option(help="Records of an epoch.")] = "200k",
-    epochs: Annotated[int, typer.Option(min=2, help="Number of epochs; the first does not count.")] = 6,
-    rounds: Annotated[int, typer.Option(min=1, help="Runs of each form, in turn; shows the median.")] = 3,
-    work: Work = None,
-) -> None:
-    with folder_at(work) as folder:
-        report = wide.measure(folder, tell, keys=count(keys), epoch=count(epoch), epochs=epochs, rounds=rounds)
-    finish(report, json, check, wide.show)
+def add_forms(name: str) -> None:
+    """Adds the command of a workload of forms in turn."""
+    usual = FORMS[name].sizes
+
+    @app.command(name, help=FORMS[name].about)
+    def run(
+        json: Json = None,
+        check: Check = False,
+        keys: Annotated[str, typer.Option(help="Number of keys.")] = str(usual.keys),
+        epoch: Annotated[str, typer.Option(help="Records of an epoch.")] = str(usual.epoch),
+        epochs: Annotated[int, typer.Option(min=2, help="Number of epochs; the first does not count.")] = usual.epochs,
+        rounds: Annotated[
+            int, typer.Option(min=1, help="Runs of each form, in turn; shows the median.")
+        ] = usual.rounds,
+        work: Work = None,
+    ) -> None:
+        with folder_at(work) as folder:
+            report = forms.measure(name, folder, tell, Sizes(count(keys), count(epoch), epochs, rounds))
+        finish(report, json, check, forms.show)
+
+
+for form_workload in FORMS:
+    add_forms(form_workload)
 
 
 @app.command("worker_memory")

@@ -28,12 +28,14 @@ from benchmarks import (
     state_backends,
     state_sizes,
     streams,
-    wide,
     worker_memory,
 )
 from benchmarks.dagster_partitions import DAGSTER_PARTITIONS, SIZES, PartitionRow
 from benchmarks.failover import measure as failover
 from benchmarks.failover.model import FAILOVER, FailoverRow
+from benchmarks.forms import measure as forms
+from benchmarks.forms.model import WORKLOADS as FORMS
+from benchmarks.forms.model import FormRow, Sizes
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import LATENCY, LatencyRow
@@ -46,7 +48,6 @@ from benchmarks.state_sizes import Epochs
 from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
 from benchmarks.tick_model import DAGSTER_TICKS, Tick
-from benchmarks.wide import WIDE, WideRow
 from benchmarks.workloads import WORKLOADS
 from state_engine.text import UNDECODABLE
 
@@ -113,8 +114,6 @@ def parts(*, small: bool) -> dict[str, Part]:
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
     queries, large = nexmark.Plan(engines=nexmark.installed_engines()), state_sizes.LARGE
     business, arrivals, kills = fraud.Plan(), latency.Plan(), failover.Plan()
-    few = {"keys": 50, "epoch": 500, "epochs": 2, "rounds": 1}
-    many = {"keys": 100_000, "epoch": 200_000, "epochs": 6, "rounds": 3}
     if small:
         arrivals = arrivals._replace(keys=(2_000,), warm=2, files=5)
         kills = kills._replace(keys=(2_000,), kills=1)
@@ -148,12 +147,7 @@ def parts(*, small: bool) -> dict[str, Part]:
             long_life.show,
             LifeRow,
         ),
-        WIDE: Part(
-            wide.ABOUT,
-            lambda folder, tell: wide.measure(folder, tell, **few if small else many),
-            wide.show,
-            WideRow,
-        ),
+        **{name: _forms(name, small=small) for name in FORMS},
         DAGSTER_PARTITIONS: Part(
             "What as many savepoints cost Dagster as `restored_state` may have partitions.",
             lambda folder, tell: dagster_partitions.measure(folder, tell, (2,) if small else SIZES, 3),
@@ -187,6 +181,11 @@ def parts(*, small: bool) -> dict[str, Part]:
 
 def _sizes(epochs: Epochs, keys: Sequence[int]) -> Part:
     return Part(epochs.about, lambda folder, tell: state_sizes.measure(epochs, folder, tell, keys, epochs.engines))
+
+
+def _forms(name: str, *, small: bool) -> Part:
+    sizes = Sizes(keys=50, epoch=500, epochs=2, rounds=1) if small else FORMS[name].sizes
+    return Part(FORMS[name].about, lambda folder, tell: forms.measure(name, folder, tell, sizes), forms.show, FormRow)
 
 
 def _stream(name: str, *, small: bool) -> Part:

@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 
 from benchmarks.dagster_partitions import PartitionRow
 from benchmarks.failover.model import FailoverRow
+from benchmarks.forms.model import FormRow
 from benchmarks.latency.model import LatencyRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick
-from benchmarks.wide import WideRow
 
-Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow | FailoverRow
+Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -62,7 +62,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
 
 
 def _unit(row: Row) -> str:
-    if isinstance(row, WideRow):
+    if isinstance(row, FormRow):
         return "records/s"
     if isinstance(row, Result):
         return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
@@ -95,7 +95,7 @@ def _title(row: Row) -> str:
             return f"{row.killed} killed"
         case LifeRow():
             return f"{row.epochs:,} epochs"
-        case WideRow():
+        case FormRow():
             return f"{row.keys:,} keys, epochs of {row.epoch_records:,}"
         case PartitionRow():
             return "the names of all partitions"
@@ -114,8 +114,8 @@ def _bar(row: Row) -> Bar | None:
         return Bar(f"{row.engine}, {row.keys:,} keys", row.seconds, COLOURS.get(row.engine.partition("/")[0], OTHER))
     if isinstance(row, LifeRow):
         return Bar("one of the last", row.last_ms, COLOURS["lakestate"])
-    if isinstance(row, WideRow):
-        return Bar(row.form, row.records_per_second, COLOURS["lakestate"])
+    if isinstance(row, FormRow):
+        return Bar(row.form, row.records_per_second, COLOURS["spark" if row.form.startswith("spark") else "lakestate"])
     if isinstance(row, PartitionRow):
         return Bar(f"{row.savepoints:,} savepoints", row.names_seconds, COLOURS["lakestate"])
     if row.median_seconds is None:

@@ -8,13 +8,14 @@ import msgspec
 
 from benchmarks.dagster_partitions import PartitionRow, judge_partitions
 from benchmarks.failover.model import FailoverLimit, FailoverRow, judge_failover
+from benchmarks.forms.measure import judge_forms
+from benchmarks.forms.model import FormLimit, FormRow
 from benchmarks.latency.model import LatencyLimit, LatencyRow, judge_latency
 from benchmarks.long_life import LifeLimit, LifeRow, judge_life
 from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
-from benchmarks.wide import WideLimit, WideRow, judge_wide
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
 FILES = tuple(
@@ -82,7 +83,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency: list[LatencyLimit] = []
     failover: list[FailoverLimit] = []
     life: list[LifeLimit] = []
-    wide: list[WideLimit] = []
+    form: list[FormLimit] = []
 
 
 def load(paths: Sequence[Path] = FILES) -> Thresholds:
@@ -98,7 +99,7 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
 
 def judge(
     thresholds: Thresholds,
-    rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | WideRow | FailoverRow],
+    rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow],
 ) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
@@ -117,7 +118,7 @@ def judge(
         ),
         *judge_ticks(thresholds.tick, [row for row in rows if isinstance(row, Tick)]),
         *judge_partitions([row for row in rows if isinstance(row, PartitionRow)]),
-        *judge_wide(thresholds.wide, [row for row in rows if isinstance(row, WideRow)]),
+        *judge_forms(thresholds.form, [row for row in rows if isinstance(row, FormRow)]),
         *judge_life(thresholds.life, [row for row in rows if isinstance(row, LifeRow)]),
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
         *judge_failover(thresholds.failover, [row for row in rows if isinstance(row, FailoverRow)]),

@@ -46,6 +46,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Lets libraries find their objects freed at the end: they report the others as leaks."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuses a test that uses the session without its mark: `make check` would start a JVM."""
     unmarked = [

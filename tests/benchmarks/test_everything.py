@@ -14,6 +14,7 @@ from benchmarks.__main__ import app
 from benchmarks.dagster_partitions import PartitionRow
 from benchmarks.everything import Part, add_verdicts, measure, parts, plan_of
 from benchmarks.failover.model import FailoverRow
+from benchmarks.forms.model import FormRow
 from benchmarks.latency.model import LatencyRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
@@ -21,7 +22,6 @@ from benchmarks.operation_model import Operation
 from benchmarks.rounds import Report
 from benchmarks.thresholds import Ratio, Thresholds
 from benchmarks.tick_model import Tick
-from benchmarks.wide import WideRow
 from benchmarks.workloads import WORKLOADS
 
 Rows = Callable[..., Result]
@@ -183,7 +183,8 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
     others = {name: part.row for name, part in parts(small=small).items() if part.row is not Result}
     assert others == {
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
-        "dagster_partitions": PartitionRow, "wide": WideRow, "failover": FailoverRow,
+        "dagster_partitions": PartitionRow, "wide": FormRow, "skew": FormRow, "sinks": FormRow,
+        "failover": FailoverRow,
     }  # fmt: skip
 
 
