@@ -20,7 +20,7 @@ from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
 FILES = tuple(
     Path(__file__).parent / name
-    for name in (*_NAMES, *(f"{name}/thresholds.toml" for name in ("nexmark", "fraud", "latency", "failover")))
+    for name in (*_NAMES, *(f"{name}/thresholds.toml" for name in ("nexmark", "forms", "fraud", "latency", "failover")))
 )
 
 

@@ -97,12 +97,13 @@ class RowCopies:
         self._other: Copy | None = copy.deepcopy if any(map(holds_codec, structs)) else None
         self._reuses = reuses
         self._of_atoms = all(map(_is_atom, output.types))
+        self._of_atoms_aside = {tag for tag, struct in (side_outputs or {}).items() if all(map(_is_atom, struct.types))}
         self._tagged = bool(side_outputs)
         self.takes_tuples = reuses or (self._of_atoms and not self._tagged)
 
     def into(self, rows: list[Any]) -> Take:
         """Returns a function that appends rows to a list, as the rows are when it is called."""
-        append, other = rows.append, self._other
+        append, other, of_atoms_aside = rows.append, self._other, self._of_atoms_aside
         if self._reuses:
             return lambda given: rows.extend(_entire(given))
         if not self._of_atoms:
@@ -114,7 +115,12 @@ class RowCopies:
 
         def take_tagged(given: Iterable[Any]) -> None:
             for row in _entire(given):
-                append(row if type(row) is tuple and row and type(row[0]) is not OutputTag else copied(row, other))
+                if type(row) is tuple and row:
+                    tag = row[0]
+                    if type(tag) is not OutputTag or (type(row[-1]) is tuple and tag.tag_id in of_atoms_aside):
+                        append(row)
+                        continue
+                append(copied(row, other))
 
         return take_tagged if self._tagged else take
 

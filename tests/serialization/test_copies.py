@@ -132,11 +132,17 @@ def test_lists_of_atoms_are_copied() -> None:
 
 
 def test_beside_side_outputs_a_pair_with_a_tag_is_copied_and_a_row_is_not() -> None:
-    row, side = (1, "a"), {"side": parse_columns_ddl("n bigint")}
-    rows = taken("a bigint, b string", [row, (TAG, [1]), [2, "b"]], side_outputs=side)
-    assert rows == [(1, "a"), (TAG, [1]), [2, "b"]]
+    row, tagged, side = (1, "a"), (TAG, (3,)), {"side": parse_columns_ddl("n bigint")}
+    rows = taken("a bigint, b string", [row, (TAG, [1]), [2, "b"], tagged], side_outputs=side)
+    assert rows == [(1, "a"), (TAG, [1]), [2, "b"], (TAG, (3,))]
     assert rows[0] is row
+    assert rows[3] is tagged, "nothing can change a tuple of atoms"
     assert not RowCopies(parse_columns_ddl("a bigint"), side).takes_tuples
+
+
+def test_a_tuple_of_what_can_change_is_copied_on_its_way_to_a_side_output() -> None:
+    side = {"side": parse_columns_ddl("path array<bigint>"), "other": parse_columns_ddl("n bigint")}
+    assert taken("a bigint", [(TAG, ([1],)), (1,)], side_outputs=side) == [(TAG, ([1],)), (1,)]
 
 
 def test_with_reuse_rows_are_taken_themselves() -> None:
