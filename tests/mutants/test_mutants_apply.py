@@ -43,6 +43,12 @@ def test_each_can_be_planted_and_has_killers_or_a_proof(mutant: Mutant) -> None:
     assert [absent(killer) for killer in mutant.killers if absent(killer)] == []
 
 
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
+def test_the_files_on_which_its_death_depends_are_files(mutant: Mutant) -> None:
+    """`--since` compares them with the files of a commit; a folder would never be among these."""
+    assert [file for file in mutant.files if not (ROOT / file).is_file()] == []
+
+
 def test_names_are_used_once() -> None:
     assert [name for name, number in Counter(mutant.id for mutant in MUTANTS).items() if number > 1] == []
 
