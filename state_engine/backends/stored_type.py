@@ -1,6 +1,6 @@
 """The type that one state stores: converts values between Arrow, Python and the function that puts and gets them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -8,12 +8,11 @@ import pyarrow as pa
 from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import stamped_type
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
-from state_engine.serialization.finished import check_of_all, finished_type, plain_type
+from state_engine.serialization.finished import finished_type, is_immutable
 from state_engine.serialization.mutability import conformer, conformer_of_all, copier, still_conforming
 from state_engine.serialization.types import to_arrow
 
 EntryAt = Callable[[int], Any]
-_NONE = type(None)
 
 
 class StateValueError(Exception):
@@ -46,6 +45,8 @@ class StoredType:
         conform_all: Does so for many values.
         finished: The class of the values that need no `conform`, such as int for integers; None if there is none.
         copy: Copies a value before a function gets it; None if the value cannot change.
+        reads_alike: Whether values that went through `conform` are read back from Arrow as they were written, so that
+            they need not be read. False if a function could change them after it stored them.
         still_conforms: Returns whether a value that was added to in place needs no `conform`; None if it always needs
             it.
         read: Converts an array to Python values.
@@ -59,11 +60,10 @@ class StoredType:
         self.conform_all = conformer_of_all(self.info)
         self.finished = finished_type(self.info)
         self.copy = copier(self.info)
+        self.reads_alike = is_immutable(value)
         self.still_conforms = still_conforming(value)
         self.read = reader(self.info)
         self._write = writer(self.info)
-        self._plain = plain_type(value)
-        self._all_finished = check_of_all(value) if self._plain is None else None
 
     def write(self, values: list[Any], entry_at: EntryAt) -> Any:
         """Returns values as an array.
@@ -81,17 +81,6 @@ class StoredType:
         """Returns an array of nulls."""
         return pa.nulls(count, self.arrow)
 
-    def reads_alike(self, values: Iterable[Any]) -> bool:
-        """Returns whether Arrow returns these values unchanged, so that they need not be read back."""
-        if self.stamped:
-            values = [None if value is None else value[0] for value in values]
-        return is_plain(self._plain, values) if self._all_finished is None else self._all_finished(values)
-
-
-def is_plain(plain: type | None, values: Iterable[Any]) -> bool:
-    """Returns whether all values are None or of the class that Arrow returns unchanged; False without such a class."""
-    return plain is not None and set(map(type, values)) <= {plain, _NONE}
-
 
 def written(write: Writer, values: list[Any], entry_at: EntryAt) -> Any:
     """Returns values as an array.
@@ -105,4 +94,4 @@ def written(write: Writer, values: list[Any], entry_at: EntryAt) -> Any:
         raise StateValueError(entry_at(error.index), error) from None
 
 
-__all__ = ["EntryAt", "StateValueError", "StoredType", "is_plain", "written"]
+__all__ = ["EntryAt", "StateValueError", "StoredType", "written"]

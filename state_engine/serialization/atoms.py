@@ -69,6 +69,8 @@ def plain_atom(given: Any, accepted: frozenset[type]) -> Any:
     value = given
     if isinstance(given, np.generic) and (type(given) is not np.bool_ or bool in accepted):
         value = given.item()
+        if value is None and not accepted & {datetime.date, datetime.datetime}:
+            raise MisfitError(": NumPy's NaT is null among dates and timestamps only")
     kind = type(value)
     if value is None or kind in accepted:
         return value

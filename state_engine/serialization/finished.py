@@ -24,7 +24,10 @@ _FINISHED: dict[str, type] = {
 
 
 def is_immutable(type_info: TypeInformation) -> bool:
-    """Returns whether values that went through `conformer` cannot change after they were handed out."""
+    """Returns whether values that went through `conformer` cannot change after they were handed out.
+
+    Arrow then returns them as they were written, since `conformer` makes them what a load returns.
+    """
     match type_info:
         case AtomicType() | DecimalType():
             return True
@@ -46,11 +49,6 @@ def finished_key_type(type_info: TypeInformation) -> type | None:
     """Like `finished_type`, for keys of maps. None for floats: NaN has to become the NaN that a dict finds."""
     kind = finished_type(type_info)
     return None if kind is float else kind
-
-
-def plain_type(type_info: TypeInformation) -> type | None:
-    """Returns the class with values that, after `conformer`, are read back from Arrow as they were written."""
-    return float if type_info == AtomicType("float") else finished_type(type_info)
 
 
 def finished_source(code: Code, type_info: TypeInformation, value: str) -> str | None:
@@ -116,15 +114,7 @@ def made_for_all(type_info: TypeInformation, conform: Callable[[Any], Any]) -> C
     return code.function(f"lambda values: [{each} for value in values]")  # type: ignore[no-any-return]
 
 
-def check_of_all(type_info: TypeInformation) -> Callable[[Iterable[Any]], bool] | None:
-    """Returns a check of whether all of some values are finished or None; None if values of the type never are."""
-    code = Code()
-    condition = finished_source(code, type_info, "value")
-    return None if condition is None else code.function(f"lambda values: all([{condition} for value in values])")
-
-
 __all__ = [
-    "check_of_all",
     "field_sources",
     "finished_key_type",
     "finished_row_source",
@@ -132,5 +122,4 @@ __all__ = [
     "finished_type",
     "is_immutable",
     "made_for_all",
-    "plain_type",
 ]

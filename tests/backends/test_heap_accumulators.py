@@ -1,5 +1,6 @@
 """Accumulators that grow in place: how often they are copied, which the suite cannot observe."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -75,3 +76,20 @@ def test_rows_in_a_list_that_grows_are_rows_at_once() -> None:
     for n in range(3):
         state.add((n,))
     assert [row.n for row in state.get()] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize(("hint", "kind"), [("array<int>", list), ("map<int,int>", dict)])
+def test_an_accumulator_that_a_function_kept_does_not_change_what_is_sealed(
+    hint: str, kind: type, config: StateTtlConfig | None
+) -> None:
+    """A restart would not know of such a change: it is in no log."""
+    function, harness = Watched(kind), StateHarness(HeapKeyedStateBackend)
+    descriptor = with_ttl(AggregatingStateDescriptor("m", function, hint), config)
+    for value in range(3):
+        harness.state(descriptor).add(value)
+    sealed = copy.deepcopy(harness.state(descriptor).get())
+    harness.seal()
+    for kept in function.seen:
+        kept.clear()
+    assert harness.state(descriptor).get() == sealed

@@ -266,7 +266,7 @@ class MapColumnTable(ColumnTable):
     # Rows of the log --------------------------------------------------------------------------------------------------
 
     def rows_of_overlay(self) -> Delta:
-        return rows_of(self.overlay, self.user_keys, self.stored, lambda _: True)[0]
+        return rows_of(self.overlay, self.user_keys, self.stored, lambda _: True)
 
     def changes(self, delta: Delta) -> Mapping[Segment, MapChange]:
         user_keys = one_array(delta.user_keys).cast(self._key_type)

@@ -28,16 +28,16 @@ class ListTable(CollectionTable):
         overlay = self.overlay
         if not overlay:
             return None
-        rows, values = rows_of(overlay, self.stored, self._may_hold)
-        self.overlay, self._pending = {}, (overlay, rows.values, self.stored.reads_alike(values))
+        rows = rows_of(overlay, self.stored, self._may_hold)
+        self.overlay, self._pending = {}, (overlay, rows.values)
         return rows if len(rows) else None
 
     def settle(self) -> None:
         if self._pending is None:
             return
-        overlay, array, reads_alike = self._pending
+        overlay, array = self._pending
         self._pending = None
-        if not reads_alike:
+        if not self.stored.reads_alike:
             read = iter(self.stored.read(array))
             for delta in overlay.values():
                 if delta.cleared:
@@ -242,7 +242,7 @@ class ListColumnTable(ColumnTable):
     # Rows of the log --------------------------------------------------------------------------------------------------
 
     def rows_of_overlay(self) -> Delta:
-        return rows_of(self.overlay, self.stored, lambda _: True)[0]
+        return rows_of(self.overlay, self.stored, lambda _: True)
 
     def changes(self, delta: Delta) -> Mapping[Segment, ListChange]:
         values, appends = one_array(delta.values).cast(self.stored.arrow), delta.ops == Op.APPEND
@@ -307,10 +307,8 @@ class ListColumnTable(ColumnTable):
         return earliest(times, ~(old & changed[whole.numbers]))  # a later round checks again what stays
 
 
-def rows_of(
-    overlay: Mapping[Any, ListDelta], stored: StoredType, may_hold: Callable[[Any], bool]
-) -> tuple[Delta, list[Any]]:
-    """Returns the changes of lists by entry as rows, and the values of the rows.
+def rows_of(overlay: Mapping[Any, ListDelta], stored: StoredType, may_hold: Callable[[Any], bool]) -> Delta:
+    """Returns the changes of lists by entry as rows.
 
     A list is cleared in the log only if it `may_hold` something there.
     """
@@ -328,7 +326,7 @@ def rows_of(
         ops.extend([append] * len(delta.appended))
         values.extend(delta.appended)
     array = stored.write(values, entries.__getitem__)
-    return Delta(np.array(ops, dtype=np.int8), array, entries=entries), values
+    return Delta(np.array(ops, dtype=np.int8), array, entries=entries)
 
 
 def some_of(numbers: Numbers, flags: Flags, count: int) -> Flags:

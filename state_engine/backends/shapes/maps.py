@@ -1,7 +1,7 @@
 """The table of maps by entry, and the types of user keys."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +12,12 @@ from state_engine.backends.ascending import Flags
 from state_engine.backends.delta import Delta
 from state_engine.backends.entry_index import Segment
 from state_engine.backends.shapes.table import CollectionTable, Expired
-from state_engine.backends.stored_type import StoredType, is_plain, written
+from state_engine.backends.stored_type import StoredType, written
 from state_engine.backends.stores.dicts import DELETED, MISSING, MapDelta
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import key_reader, writer
 from state_engine.serialization.equality import spells
-from state_engine.serialization.finished import finished_key_type, plain_type
+from state_engine.serialization.finished import finished_key_type, is_immutable
 from state_engine.serialization.mutability import key_conformer
 
 
@@ -32,7 +32,7 @@ class UserKeys:
         conform: Converts a user key to one that finds its entry.
         finished: The class of the user keys that need no `conform`, such as str for strings; None if there is none.
         spells: Returns whether keys equal to such a user key may have other spellings; None if no key has several.
-        plain: The class of the user keys that Arrow returns unchanged; None if there is none.
+        reads_alike: Whether user keys that went through `conform` are read back from Arrow as they were written.
         read: Converts an array to Python values.
         write: The inverse.
     """
@@ -42,7 +42,7 @@ class UserKeys:
         self.conform = key_conformer(user_key)
         self.finished = finished_key_type(user_key)
         self.spells = spells(user_key)
-        self.plain = plain_type(user_key)
+        self.reads_alike = is_immutable(user_key)
         self.read = key_reader(user_key)
         self.write = writer(user_key)
 
@@ -97,17 +97,16 @@ class MapTable(CollectionTable):
         overlay = self.overlay
         if not overlay:
             return None
-        rows, user_keys, values = rows_of(overlay, self.user_keys, self.stored, self._may_hold)
-        plain = is_plain(self.user_keys.plain, user_keys) and self.stored.reads_alike(values)
-        self.overlay, self._pending = {}, (overlay, rows, plain)
+        rows = rows_of(overlay, self.user_keys, self.stored, self._may_hold)
+        self.overlay, self._pending = {}, (overlay, rows)
         return rows if len(rows) else None
 
     def settle(self) -> None:
         if self._pending is None:
             return
-        overlay, rows, plain = self._pending
+        overlay, rows = self._pending
         self._pending = None
-        if not plain:
+        if not (self.user_keys.reads_alike and self.stored.reads_alike):
             read = iter(zip(self.user_keys.read(rows.user_keys), self.stored.read(rows.values), strict=True))
             for delta in overlay.values():
                 if delta.cleared:
@@ -273,8 +272,8 @@ def merged(stored: Any, delta: MapDelta | None) -> dict[Any, Any]:
 
 def rows_of(
     overlay: Mapping[Any, MapDelta], user_keys: UserKeys, stored: StoredType, may_hold: Callable[[Any], bool]
-) -> tuple[Delta, Iterable[Any], Iterable[Any]]:
-    """Returns the changes of maps by entry as rows, and the user keys and values of the rows.
+) -> Delta:
+    """Returns the changes of maps by entry as rows.
 
     A map is cleared in the log only if it `may_hold` something there.
     """
@@ -298,7 +297,7 @@ def rows_of(
     values = [None if value is DELETED else value for value in values] if any(deleted) else values
     of_keys = written(user_keys.write, keys, entries.__getitem__)
     array = stored.write(values, entries.__getitem__)
-    return Delta(ops, array, of_keys, entries=entries), keys, values
+    return Delta(ops, array, of_keys, entries=entries)
 
 
 __all__ = ["Asked", "MapTable", "UserKeys", "merged", "rows_of"]

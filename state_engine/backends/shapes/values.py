@@ -39,7 +39,7 @@ class ValueTable(EntryTable):
             return
         overlay, array = self._pending
         self._pending = None
-        if not self.stored.reads_alike(overlay.values()):
+        if not self.stored.reads_alike:
             overlay = dict(zip(overlay, self.stored.read(array), strict=True))
         self.base.merge(overlay, [e for e, v in overlay.items() if v is None] if array.null_count else ())
 

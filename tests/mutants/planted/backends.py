@@ -28,13 +28,16 @@ MUTANTS = (
         ("tests/backends/test_values_of_their_type.py::test_what_an_accumulator_got_is_plain_with_the_next_value",),
     ),
     Mutant(
-        "warm-values-are-not-those-of-a-load",
-        "state_engine.backends.shapes.values",
-        "ValueTable.settle",
-        "if not self.stored.reads_alike(overlay.values()):",
-        "if self.stored.stamped and not self.stored.reads_alike(overlay.values()):",
-        "A worker that keeps its cache continues with other values than one that loads the state.",
-        equivalent="A value is put as a load would return it; what accumulators got since is copied when it is read.",
+        "sealed-accumulators-stay-with-the-function",
+        "state_engine.backends.stored_type",
+        "StoredType.__init__",
+        "self.reads_alike = is_immutable(value)",
+        "self.reads_alike = True",
+        "A function that kept its accumulator changes a sealed state with it, and no log has the change.",
+        (
+            "tests/backends/test_heap_accumulators.py"
+            "::test_an_accumulator_that_a_function_kept_does_not_change_what_is_sealed[array<int>-list-None]",
+        ),
     ),
     Mutant(
         "delete-of-an-expired-value-is-not-logged",

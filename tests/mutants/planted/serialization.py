@@ -7,6 +7,15 @@ _PUT = "tests/backends/test_values_of_their_type.py::test_a_value_is_of_its_type
 
 MUTANTS = (
     Mutant(
+        "no-time-is-null",
+        "state_engine.serialization.atoms",
+        "plain_atom",
+        "if value is None and not accepted & {datetime.date, datetime.datetime}:",
+        "if False:",
+        "NumPy's NaT among numbers is null in the next epoch, and NaT until then.",
+        ("tests/serialization/test_read_alike.py::test_no_time_is_no_number_and_no_text",),
+    ),
+    Mutant(
         "lists-of-a-slice",
         "state_engine.serialization.convert",
         "_list_reader",
