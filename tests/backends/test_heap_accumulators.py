@@ -1,4 +1,4 @@
-"""Accumulators that grow in place: how often they are copied, which the suite cannot observe."""
+"""Accumulators that grow in place: how often they are copied, and that a sealed one belongs to the state alone."""
 
 import copy
 from typing import Any

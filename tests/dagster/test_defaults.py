@@ -85,3 +85,12 @@ def test_a_restart_strategy_is_named_in_the_description(stream):
     ]
     assert "changes nothing" in described[0]
     assert "exponential-delay" in described[1]
+
+
+def test_every_description_says_what_a_click_does(stream):
+    graph = build_stream_definitions("flights", stream.state_store).resolve_asset_graph()
+    described = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
+    assert {"flights/checkpoint", "flights/savepoint", "flights/restored_state"} <= set(described)
+    for name, node in described.items():
+        says = "**Materialize**" if node.is_executable else "cannot be materialised"
+        assert says in (node.description or ""), name

@@ -100,6 +100,15 @@ def test_user_keys(ddl: str) -> None:
     assert set(read) == set(kept), "NaN is found"
 
 
+@pytest.mark.parametrize("ddl", TYPES)
+def test_user_keys_that_are_rows(ddl: str) -> None:
+    kind = type_information(f"struct<a:{ddl},b:struct<c:{ddl}>>")
+    kept = accepted(kind, [(value, (value,)) for value in STORED], key_conformer(kind))
+    read = key_reader(kind)(writer(kind)(kept))
+    assert [(spelled(row.a), spelled(row.b.c)) for row in read] == [(spelled(row.a), spelled(row.b.c)) for row in kept]
+    assert set(read) == set(kept), "NaN is found"
+
+
 @pytest.mark.parametrize("ddl", [ddl for ddl in TYPES if not ddl.startswith(("date", "timestamp"))])
 @pytest.mark.parametrize("nat", [np.datetime64("NaT"), np.timedelta64("NaT")])
 def test_no_time_is_no_number_and_no_text(ddl: str, nat: Any) -> None:
