@@ -33,6 +33,7 @@ def test_a_link_opens_the_lineage_with_the_group_of_a_job_expanded(live: Any, pa
     graph.hides(["flights_source", "aircraft.legs", "legs_sink"])
 
 
+@pytest.mark.long  # `dagster/test_stream_plan.py` has the nodes and edges of the job
 def test_every_node_of_a_job_of_ten_states_and_six_sinks_has_a_name_of_its_own(live_dagster: Any, page: Page) -> None:
     live_dagster.declare("wide", plan=WIDE)
     page.set_viewport_size({"width": 1440, "height": 4_500})

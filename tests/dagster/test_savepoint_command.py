@@ -66,6 +66,7 @@ def test_a_partition_that_exists_is_validated_and_no_second_savepoint_is_taken(p
     assert f"savepoint {pin.savepoint_id} existed, and was validated" in second.stdout
 
 
+@pytest.mark.long  # other tests of this file take one in this process
 def test_a_code_location_with_an_executor_of_processes_takes_one_too(project, stream):
     """A component's steps run in the executor of its code location; Dagster's default starts a process for each."""
     stream.checkpoints(1, 1)

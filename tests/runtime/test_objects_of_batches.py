@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow  # the tests of this file together
 FIRST = 1_000_000
 """Python has the integers up to 256 as objects already."""
 FEW, MANY = 2_000, 50_000
-KEYS = 200
+KEYS = 50
 A_FEW = 2_000
 """Objects that do not count: a twenty-fourth of the number that one object per record would give."""
 

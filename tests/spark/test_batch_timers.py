@@ -55,6 +55,7 @@ class ByRow(KeyedProcessFunction):
 FORMS: list[tuple[Any, int]] = [(ByBatch(), 2), (ByBatch(), 3), (ByRow(), 2), (ByBatch(), 1)]
 
 
+@pytest.mark.long  # `runtime/test_batch_timers.py`
 @pytest.mark.parametrize(
     ("files", "backends"),
     [

@@ -48,6 +48,7 @@ def test_a_start_with_another_parallelism_and_a_restore(spark, tmp_path: Path) -
     check_state(root, "rescaled", source.all)
 
 
+@pytest.mark.long  # test_transformations.py has maps that raise; `epoch/test_operators_that_several_read.py`
 def test_a_map_on_one_branch_that_raises_fails_the_epoch(spark, tmp_path: Path) -> None:
     """The other branches also carry the ack of the upstream operator, and that ack reports no failure."""
     source, root = Input(tmp_path / "in").add_many(2), tmp_path / "root"

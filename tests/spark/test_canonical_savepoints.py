@@ -66,6 +66,7 @@ def test_of_a_running_job_moved_and_restored_at_another_parallelism(spark, tmp_p
     assert state_of(new, "moved", "tally", "times") == truth(source.all).states["times"]
 
 
+@pytest.mark.long  # `savepoint/test_canonical.py` goes back in the same root
 def test_a_job_goes_back_to_its_own_and_so_do_its_sinks(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(1)

@@ -253,6 +253,7 @@ class Closing(KeyedProcessFunction):
         yield timestamp, ctx.get_current_key(), self.late.value()
 
 
+@pytest.mark.long  # `epoch/test_chains.py` and `runtime/test_chain.py` have watermarks and event times of a chain
 @pytest.mark.parametrize(
     ("chaining", "reuse"),
     [

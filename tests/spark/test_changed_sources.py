@@ -72,6 +72,7 @@ def test_a_delta_table_that_moved_keeps_its_position_and_another_one_is_refused(
     assert [row[0] for row in by_n(MemorySink("moved-table").rows())] == list(range(40))
 
 
+@pytest.mark.long  # test_moved_sources.py has what is read again; a later test of this file moves folders
 def test_a_folder_that_moved_is_not_read_again(spark, tmp_path: Path) -> None:
     """Also when it moves again, is named through a link, and is restored to an epoch before the move."""
     root, source, name = tmp_path / "root", Input(tmp_path / "in a").add_many(2), "moved"

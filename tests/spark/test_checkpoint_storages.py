@@ -47,6 +47,7 @@ def base_of(root: Path, job: str, row: Any = None) -> Base:
     return read_base(open_storage(str(root), job), (row or completed(root, job)[-1]).base)
 
 
+@pytest.mark.long  # `checkpoint/test_publish_to_storages.py` publishes to each; the next test restores from one
 @pytest.mark.parametrize(
     "storage",
     ["filesystem", pytest.param("delta", marks=pytest.mark.long), pytest.param("memory", marks=pytest.mark.long)],

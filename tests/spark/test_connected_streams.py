@@ -102,6 +102,7 @@ class Threshold(KeyedCoProcessFunction):
         self.threshold.update(value.v)
 
 
+@pytest.mark.long  # test_branches.py connects outputs of operators; `epoch/test_two_upstream_operators.py`
 def test_an_operators_output_connected_with_a_source_and_a_third_operator_after_it(spark, tmp_path: Path) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)
 

@@ -63,6 +63,7 @@ def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
     assert known(MemorySink("moves").rows()) == wanted()
 
 
+@pytest.mark.long  # `runtime/declared/test_changelog_chains.py` has all of these chains
 def test_what_is_among_the_first_or_aggregated_is_aggregated_by_another_key(spark: Any, tmp_path: Path) -> None:
     """Counts the places of each `k` among the first records of each `sub`, and the keys per number of records."""
     source, root = Input(tmp_path / "in"), tmp_path / "root"

@@ -58,6 +58,7 @@ def partners(folders: Folders) -> set[tuple[int, int]]:
     }
 
 
+@pytest.mark.long  # `runtime/declared/test_interval_join.py`; the temporal join of this file is restored and rescaled
 @pytest.mark.parametrize(
     "how", ["left", pytest.param("inner", marks=pytest.mark.long), pytest.param("right", marks=pytest.mark.long)]
 )

@@ -13,6 +13,7 @@ from state_engine.spark import MemorySink, StreamJob
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long  # `runtime/declared/test_latest.py`; test_declared.py restarts aggregates at other parallelisms
 def test_latest_goes_on_at_other_parallelisms(spark: Any, tmp_path: Path) -> None:
     source, root = Input(tmp_path / "in"), tmp_path / "root"
     for backend, parallelism, files in (("heap", 2, 2), ("rocksdb", 3, 1), ("heap", 1, 1)):
@@ -59,6 +60,7 @@ def known(rows: Iterable[dict[str, Any]]) -> dict[Any, Record]:
     return held
 
 
+@pytest.mark.long  # `runtime/declared/test_top_n.py` restores them
 @pytest.mark.parametrize("descending", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_the_first_records_through_a_restore(spark: Any, tmp_path: Path, descending: bool) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", f"top-{descending}"

@@ -166,6 +166,7 @@ def test_a_restart_goes_on_from_the_watermark(spark, tmp_path: Path, started) ->
     assert client.state == "CANCELED"
 
 
+@pytest.mark.long  # `epoch/test_watermarks.py` has the watermark of an upstream operator
 def test_a_downstream_operator_is_an_epoch_later(spark, tmp_path: Path) -> None:
     files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("a", 2, 130, "")).add(("b", 3, 160, ""))
     job = StreamJob("chain", root=str(tmp_path / "root"), parallelism=2, heartbeat_interval_ms=60_000)
@@ -345,6 +346,7 @@ def test_a_row_of_a_processing_time_timer_has_no_event_time(spark, tmp_path: Pat
     assert rows(sink) == [("a", None)]
 
 
+@pytest.mark.long  # `epoch/test_watermarks.py` has idle partitions
 def test_an_idle_partition_holds_no_watermark_back(
     spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,6 +380,7 @@ class Recent(KeyedProcessFunction):
         yield value.k, value.v, self.recent.value()
 
 
+@pytest.mark.long  # `runtime/test_ttl_and_epochs.py`
 def test_values_expire_by_event_time(spark, tmp_path: Path) -> None:
     files = Files(tmp_path / "in").add(("a", 1, 100, ""), ("a", 2, 105, ""), ("b", 3, 106, ""))
     files.add(("a", 4, 114, ""), ("a", 5, 130, ""), ("b", 6, 131, ""), ("b", 7, 132, ""))

@@ -60,6 +60,7 @@ def found(name: str) -> list[tuple[Any, ...]]:
     return sorted((str(row["of"]), row["at"], row["paid"]) for row in MemorySink(name).rows())
 
 
+@pytest.mark.long  # `epoch/test_watermarks.py` has the least watermark of several inputs
 def test_results_do_not_depend_on_how_far_either_input_is_ahead(spark, tmp_path: Path) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)
     orders, payments = folders.inputs

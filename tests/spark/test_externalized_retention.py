@@ -97,6 +97,7 @@ def test_cancelled(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedC
     job.check_savepoint(savepoint.savepoint_id)
 
 
+@pytest.mark.long  # `checkpoint/test_externalized.py` has all ends; test_cancelled is one of them in Spark
 @pytest.mark.parametrize("mode", modes(DELETE))
 def test_failed(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedCheckpointRetention) -> None:
     job = Job(spark, tmp_path, mode)
@@ -113,6 +114,7 @@ def test_failed(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedChec
         assert_counts(job.root, job.name, good)
 
 
+@pytest.mark.long  # `checkpoint/test_externalized.py` has all ends; test_cancelled is one of them in Spark
 @pytest.mark.parametrize("mode", modes(NONE))
 def test_finished(spark: Any, tmp_path: Path, mode: ExternalizedCheckpointRetention) -> None:
     job = Job(spark, tmp_path, mode)
@@ -127,6 +129,7 @@ def test_finished(spark: Any, tmp_path: Path, mode: ExternalizedCheckpointRetent
     assert by_n(MemorySink(job.name).rows()) == counted(job.source.all), "what went to sinks stays"
 
 
+@pytest.mark.long  # `checkpoint/test_externalized.py` has all ends; test_cancelled is one of them in Spark
 @pytest.mark.parametrize("mode", [NONE, pytest.param(DELETE, marks=pytest.mark.long)])
 def test_stopped(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedCheckpointRetention) -> None:
     job = Job(spark, tmp_path, mode)

@@ -59,6 +59,7 @@ def test_a_fork_goes_on_from_the_savepoint_while_its_origin_is_further(spark, tm
         assert state_of(root, "origin", "tally", state) == expected.states[state]
 
 
+@pytest.mark.long  # test_sources.py restores without the files of a source
 def test_a_fork_whose_files_are_gone(spark, tmp_path: Path) -> None:
     """The fork still has to read the files that its origin has read after the savepoint."""
     root = tmp_path / "root"
@@ -93,6 +94,7 @@ def test_a_restore_to_a_savepoint_while_the_generation_is_further(spark, tmp_pat
     assert_counts(root, "further", source.all)
 
 
+@pytest.mark.long  # `epoch/test_forks.py` forks a fork
 def test_a_fork_can_be_forked(spark, tmp_path: Path) -> None:
     root = tmp_path / "root"
     source = Input(tmp_path / "in").add_many(2)

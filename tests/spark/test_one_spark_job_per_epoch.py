@@ -156,6 +156,7 @@ def test_connected_streams_are_one_job_too_and_each_operator_takes_a_record_once
     assert sorted(row["n"] for row in MemorySink("connected-jobs").rows()) == [row.n for row in folders.all]
 
 
+@pytest.mark.long  # test_plan_template.py and `epoch/test_operators_that_several_read.py` have several readers
 def test_an_operator_that_three_others_read_runs_once(spark, tmp_path: Path) -> None:
     calls = str(tmp_path / "calls")
 

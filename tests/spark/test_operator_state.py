@@ -109,6 +109,7 @@ def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path, paralleli
     everything(new, name, source)
 
 
+@pytest.mark.long  # `testing/test_harness_checkpointed.py` restores it
 def test_published_savepointed_and_restored_from_a_base(spark: Any, tmp_path: Path) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "published-lists"
     source.add_many(2, rows=30)
@@ -149,6 +150,7 @@ class Silent(ProcessFunction):
         return None
 
 
+@pytest.mark.long  # `testing/test_harness_checkpointed.py` carries it on
 def test_state_that_no_code_asks_for_is_carried_on(spark: Any, tmp_path: Path) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "left-over"
     source.add_many(1, rows=20)

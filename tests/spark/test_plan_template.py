@@ -79,6 +79,7 @@ def test_a_batch_with_other_columns_has_a_plan_of_its_own(spark, tmp_path: Path,
     assert [by_n(sink.rows()) for sink in sinks] == [expected.tally, expected.totals]
 
 
+@pytest.mark.long  # test_kept_plan.py has the plans of two phases
 @pytest.mark.parametrize("operators", [1, 2])
 def test_an_aggregation_in_two_phases_has_two_plans(
     spark, tmp_path: Path, built: list[int], monkeypatch: pytest.MonkeyPatch, operators: int
@@ -154,6 +155,7 @@ def test_rows_that_several_operators_read_are_those_of_each_epoch(spark, tmp_pat
     assert by_n(sinks["apart"].rows()) == counts_of(folders.inputs[1])
 
 
+@pytest.mark.long  # test_kept_plan.py has two operators that read the sources
 def test_two_operators_that_read_the_sources_have_one_plan(spark, tmp_path: Path, built: list[int]) -> None:
     folders = Folders(tmp_path, 2)
     folders.add(EPOCHS, EPOCHS - 2, rows=30)

@@ -130,6 +130,7 @@ def test_checkpoints_that_fail_fail_the_job_and_lose_nothing(spark, tmp_path: Pa
     assert_counts(root, name, source.all)
 
 
+@pytest.mark.long  # `checkpoint/test_publish.py` and test_worker_cache_catch_up.py load from a base
 def test_a_restart_begins_at_the_base_and_not_at_the_first_epoch(spark, tmp_path: Path) -> None:
     root, name, source = tmp_path / "root", "base", Input(tmp_path / "in").add_many(2)
     run_all(count_job(source.stream(spark), root, name, checkpoint_interval_ms=10))

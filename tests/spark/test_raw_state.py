@@ -115,6 +115,7 @@ def written(manifest: Manifest, state: str) -> int:
     return sum(section.rows for handle in handles for section in handle.sections if section.name == state)
 
 
+@pytest.mark.long  # `testing/test_harness_raw_state.py` restores it at other parallelisms
 @pytest.mark.parametrize(
     "starts",
     [
@@ -139,6 +140,7 @@ def test_raw_state_goes_on_at_other_parallelisms_and_backends(
         assert {row["namespace"] for row in rows} == {str(parallelism)}
 
 
+@pytest.mark.long  # `testing/test_harness_raw_state.py` rescales it
 @pytest.mark.parametrize("parallelisms", [(4, 2), pytest.param((4, 2, 1, 2), marks=pytest.mark.long)], ids=len)
 def test_raw_state_moves_with_a_running_job_that_is_rescaled(
     spark: Any, tmp_path: Path, started: Any, parallelisms: tuple[int, ...]

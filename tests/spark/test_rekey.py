@@ -97,6 +97,7 @@ def test_a_dry_run_of_a_job_reports_what_its_start_would_do(spark, tmp_path: Pat
     assert_tally(root, "dry", sinks, source.all)
 
 
+@pytest.mark.long  # `savepoint/test_rekey.py` goes back to any point
 @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.long)])
 def test_a_job_goes_back_in_place_and_its_sinks_with_it(spark, tmp_path: Path, backend: str) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")

@@ -16,6 +16,7 @@ from state_engine.testing.simulated import SimulatedCrash
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long  # test_canonical_savepoints.py and test_restored_key_groups.py restore at another parallelism
 def test_a_savepoint_is_restored_with_another_parallelism(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(2)

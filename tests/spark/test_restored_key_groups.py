@@ -94,6 +94,7 @@ def assert_results(sinks: Outputs, left_out: Sequence[Record], rows: Sequence[Re
     assert sorted(given) != whole, "the restore made no difference"
 
 
+@pytest.mark.long  # `savepoint/test_key_groups.py`; another test of this file does it with a running job
 def test_a_stopped_job_goes_on_from_the_state_of_the_savepoint(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(1)

@@ -55,6 +55,7 @@ def test_workers_of_a_host_share_one_database_per_range(spark: Any, tmp_path: Pa
     assert {folder.name for folder in databases} == {"0"}, "a worker waited for a database without success"
 
 
+@pytest.mark.long  # `backends/test_rocksdb_epochs.py` goes back without Spark
 @pytest.mark.parametrize(
     "there",
     [("epoch:1/3", "epoch:1/2"), pytest.param(("epoch:1/3", "epoch:1/2", "epoch:2/5"), marks=pytest.mark.long)],

@@ -74,6 +74,7 @@ def test_tables_are_the_same_and_are_read_by_delta_rs_and_by_spark(spark: Any, t
         assert found == [tuple(row.values()) for row in expected.to_pylist()]
 
 
+@pytest.mark.long  # `savepoint/test_bytes_read.py` counts what is read
 def test_spark_reads_only_the_files_of_the_requested_key_groups(spark: Any, tmp_path: Path) -> None:
     """Bounds of key groups are in the Delta log, whichever writer wrote the files."""
     root = str(tmp_path / "root")

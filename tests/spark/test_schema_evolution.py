@@ -132,6 +132,7 @@ class Job:
         return {str(p): p.stat().st_mtime_ns for p in files}
 
 
+@pytest.mark.long  # `testing/test_harness_evolution.py`; the next test of this file migrates in Spark
 @pytest.mark.parametrize(
     "backend",
     [

@@ -95,6 +95,7 @@ def test_workers_import_both_packages_and_the_standard_platform(spark: SparkSess
     assert row.text.split()[1:] == ["lakestate.assets", "lakestate.resources", "lakestate.examples", "state_engine"]
 
 
+@pytest.mark.long  # test_changed_sources.py streams from a Delta table, all others write some
 @pytest.mark.spark
 def test_delta_is_written_read_and_streamed(spark: SparkSession, tmp_path: Path) -> None:
     source, sink, checkpoint = (str(tmp_path / name) for name in ("source", "sink", "checkpoint"))

@@ -163,6 +163,7 @@ def test_one_folder_read_twice_is_two_sources(spark, tmp_path: Path) -> None:
     assert sorted(row["n"] for row in MemorySink("twice").rows()) == expected()
 
 
+@pytest.mark.long  # test_sources.py has each kind; the first test of this file goes on from a union
 def test_sources_of_several_kinds(spark, tmp_path: Path) -> None:
     root, folders, table = tmp_path / "root", Folders(tmp_path, 2), str(tmp_path / "table")
     written: list[int] = []

@@ -89,6 +89,7 @@ def test_manifests_say_what_the_sinks_are(place: Place) -> None:
     )
 
 
+@pytest.mark.long  # `epoch/test_sinks_that_changed.py` decides it
 def test_a_table_does_not_go_on_under_another_uid(place: Place) -> None:
     """A new first sink shifts the names that are derived from positions by one."""
     run_all(place.job(x="a"))
@@ -149,6 +150,7 @@ def test_sealed_output_is_owed_to_the_very_sink(place: Place, fail_commits: Call
         assert table_rows(place.table(table)) == counted(place.source.all)
 
 
+@pytest.mark.long  # `epoch/test_sinks_that_changed.py` decides it
 def test_what_is_owed_to_a_sink_that_moved_is_left_out_if_output_is_kept(
     place: Place, fail_commits: Callable[[StreamJob], None]
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_sink_may_move_when_nothing_is_owed_but_not_back_in_time(
     place.refused(SinkRewindError, r"'x'.*/out/a, which is now.*/out/b", place.job(x="b"), restore="epoch:1/2")
 
 
+@pytest.mark.long  # `epoch/test_sinks_that_changed.py` decides it
 def test_what_a_function_got_is_not_known(place: Place) -> None:
     run_all(place.job(x="a", told=ForeachEpochSink(lambda epoch, rows: None)))
     action = place.refused(SinkError, "may still owe.*'told', a function", place.job(x="a"))
@@ -182,6 +185,7 @@ def test_what_a_function_got_is_not_known(place: Place) -> None:
     assert table_rows(place.table("a")) == counted(place.source.all)
 
 
+@pytest.mark.long  # `epoch/test_sinks_that_changed.py` decides it
 def test_of_older_manifests_only_the_uid_is_known(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(SinkIdentity, "declared", ())

@@ -106,6 +106,7 @@ def test_a_map_that_raises_is_named_and_read_again_once_it_is_mended(spark, tmp_
     assert by_n(MemorySink("map-fails").rows()) == counted(source.all)
 
 
+@pytest.mark.long  # `runtime/test_chain.py` and `epoch/test_chains.py` name the one that failed
 def test_the_first_of_two_maps_that_raise_is_reported(spark, tmp_path: Path) -> None:
     def once(row: Any) -> Any:
         if row.n == 70:
@@ -122,6 +123,7 @@ def test_the_first_of_two_maps_that_raise_is_reported(spark, tmp_path: Path) -> 
     assert "a consequence" in text
 
 
+@pytest.mark.long  # `runtime/test_output_errors.py`
 @pytest.mark.parametrize(
     "wrong", [("not a number", "k", 1), *(pytest.param(row, marks=pytest.mark.long) for row in ((1, "k"), 7))]
 )

@@ -32,6 +32,7 @@ def test_the_second_start_goes_on_and_the_first_fails_at_its_next_epoch(spark, t
     assert_tally(root, "two-drivers", sinks, source.all)
 
 
+@pytest.mark.long  # `epoch/test_forks.py` fences a driver of the old generation, test_fence_watch.py an idle one
 def test_a_restore_fences_a_running_driver_of_the_old_generation(spark, tmp_path: Path, started) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(3)

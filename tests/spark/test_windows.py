@@ -122,7 +122,7 @@ TIME_WINDOWS: dict[str, Any] = {
 }
 
 
-QUICK = [("tumbling", 24), ("sliding", 5), ("sessions", 5)]
+QUICK = [("tumbling", 24), ("sliding", 5)]
 
 
 @pytest.mark.parametrize(
@@ -235,6 +235,7 @@ def test_sessions_go_on_after_a_restart_at_another_parallelism(spark, tmp_path: 
         start(3, TumblingEventTimeWindows.of(ms(20)))
 
 
+@pytest.mark.long  # `runtime/windows/test_count_windows_and_evictors.py`
 def test_count_windows_global_windows_and_an_evictor(spark, tmp_path: Path) -> None:
     events = [(k, n, 0) for n in range(1, 8) for k in ("a", "b")]
     expected = {

@@ -71,6 +71,7 @@ def test_a_cache_without_room_is_slow_and_right(spark, tmp_path: Path) -> None:
     assert_counts(root, "no-room", source.all)
 
 
+@pytest.mark.long  # test_worker_cache_catch_up.py goes back and forth without Spark
 @pytest.mark.parametrize(
     "there",
     [("epoch:1/3", "epoch:1/2"), pytest.param(("epoch:1/3", "epoch:1/2", "epoch:2/5"), marks=pytest.mark.long)],

@@ -11,6 +11,7 @@ PREPARED = ("mkdir try-lakestate", "python3 -m venv", 'pip install "lakestate', 
 START = ("install", "first-job", "kill-it", "look-into-state", "savepoint", "dagster")
 
 
+@pytest.mark.long  # `readme/test_first_five_minutes.py` runs the same job; test_from_a_wheel.py follows every page
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_first_job_runs_as_printed(tmp_path: Path, prepared: Callable[[str], dict[str, str]]) -> None:
