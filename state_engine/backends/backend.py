@@ -259,13 +259,15 @@ class StatesOfOperator(ABC):
 
     def _placed(self, delta: Delta) -> "tuple[Numbers, list[Any]]":
         """Returns the order of the rows by key group, and their key groups, keys and namespaces in this order."""
-        keys, namespaces = split_entries(delta.entries)
+        entries, counts = delta.runs()
+        keys, namespaces = split_entries(entries)
         arrays = self.codec.write(keys)
         groups = self._own(self.codec.key_groups(keys, arrays), keys.__getitem__)
         arrays.append(pa.nulls(len(keys), pa.string()) if namespaces is None else pa.array(namespaces, pa.string()))
-        order = _by_group(groups)
-        indices = _indices(order)
-        return order, [pa.array(groups[order]), *(array.take(indices) for array in arrays)]
+        of_rows = np.arange(len(keys)) if counts is None else np.repeat(np.arange(len(keys)), counts)
+        order = _by_group(groups[of_rows])
+        indices = _indices(of_rows[order])
+        return order, [array.take(indices) for array in (pa.array(groups), *arrays)]
 
     def _placed_numbers(self, delta: Delta) -> "tuple[Numbers, list[Any]]":
         """Does the same as `_placed`. Caches it: two states of one function have the same keys in the same order."""

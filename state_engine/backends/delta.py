@@ -1,6 +1,7 @@
 """A delta: changes of one state, on their way from a table into the log, or from the log into a table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Delta:
         values: Of the rows, as a column of the stored type, with stamps if the state has any; null where a row removes.
         user_keys: Of the rows, if the state is a map.
         entries: The entry of each row; None if `numbers` and `namespaces` are given instead.
+        counts: If entries are given once for all of their rows, the number of rows of each.
         numbers: The number of each row's key (`EntryIndex.keys`).
         namespaces: The namespace of each row, as a column.
 
@@ -39,7 +41,7 @@ class Delta:
         numbers: As given.
     """
 
-    __slots__ = ("_codec", "_columns", "_entries", "_namespaces", "numbers", "ops", "user_keys", "values")
+    __slots__ = ("_codec", "_columns", "_counts", "_entries", "_namespaces", "numbers", "ops", "user_keys", "values")
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Delta:
         user_keys: Any = None,
         *,
         entries: list[Any] | None = None,
+        counts: list[int] | None = None,
         numbers: Numbers | None = None,
         namespaces: Any = None,
     ) -> None:
@@ -56,6 +59,7 @@ class Delta:
         self.user_keys = user_keys
         self.numbers = numbers
         self._entries = entries
+        self._counts = counts
         self._namespaces = namespaces
         self._columns: list[Any] = []
         self._codec: KeyCodec | None = None
@@ -75,9 +79,19 @@ class Delta:
         delta._columns, delta._codec = [rows.column(c.name) for c in codec.columns], codec
         return delta
 
+    def runs(self) -> tuple[list[Any], list[int] | None]:
+        """Returns entries, and the number of consecutive rows of each; without numbers each has one row."""
+        entries = self.entries if self._counts is None else self._entries
+        assert entries is not None
+        return entries, self._counts
+
     @property
     def entries(self) -> list[Any]:
         """The entry of each row."""
+        if self._counts is not None:
+            assert self._entries is not None, "counts are those of entries"
+            self._entries = [e for e, n in zip(self._entries, self._counts, strict=True) for _ in range(n)]
+            self._counts = None
         if self._entries is None:
             assert self._codec is not None, "a table that numbers its keys gives its rows only to the log"
             has_namespaces = self._namespaces.null_count < len(self._namespaces)
@@ -100,6 +114,11 @@ class Delta:
             return index.of(split_entries(self.entries)[0])
         keys = Keys([one_array(column) for column in self._columns], self._codec.read)
         return index.of_each(keys)[keys.codes]
+
+
+def entry_of_rows(entries: Iterable[Any], counts: Sequence[int]) -> Callable[[int], Any]:
+    """Returns a function from a row to its entry, of entries with some rows each; for messages, not for every row."""
+    return lambda row: next(e for e, end in zip(entries, accumulate(counts), strict=True) if row < end)
 
 
 def one_array(column: Any) -> Any:
@@ -128,4 +147,4 @@ def _cleared_first(schema: StateSchema, rows: pa.Table) -> pa.Table:
     return coalesce(schema, [rows])
 
 
-__all__ = ["Delta", "Ops", "deltas", "one_array"]
+__all__ = ["Delta", "Ops", "deltas", "entry_of_rows", "one_array"]

@@ -8,6 +8,7 @@ import pytest
 
 from state_engine.api import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, Time, Types
 from state_engine.api.keys import Keys
+from state_engine.backends.delta import entry_of_rows
 from state_engine.backends.layout import Layout
 from state_engine.log.ops import Op
 from state_engine.testing.state_harness import StateHarness
@@ -93,3 +94,25 @@ def test_an_expired_entry_keeps_no_spelling_by_columns(make_backend: Any) -> Non
             [[entry]] = columns.items_many(key).to_pylist()
             assert (repr(entry["key"]), entry["value"]) == (spelled, 2)
             harness.seal()
+
+
+@pytest.mark.parametrize("descriptor", [LISTS, MAPS], ids=["list", "map"])
+def test_rows_are_those_of_their_entry_however_many_it_has(make_backend: Any, descriptor: Any) -> None:
+    """One clear and some elements each: keys of several key groups, of which some are not written at all."""
+    harness, keys = StateHarness(make_backend), "hgfedcba"
+    for epoch in range(2):
+        for number, key in enumerate(keys):
+            state = harness.state(descriptor, key)
+            if number % 3 == 0:
+                state.clear()
+            for value in range(number % 4):
+                state.add(10 * number + value) if descriptor is LISTS else state.put(value, 10 * number + value)
+        rows = harness.seal()[descriptor.name]
+        assert {row["k"] for row in rows if row["op"] == Op.CLEAR} >= ({"e", "b"} if epoch else set())
+        written = {key: [row["value"] for row in rows if row["k"] == key and row["op"] != Op.CLEAR] for key in keys}
+        assert written == {key: [10 * n + value for value in range(n % 4)] for n, key in enumerate(keys)}
+
+
+def test_the_entry_of_a_row_is_found_among_entries_with_several_rows() -> None:
+    entry_at = entry_of_rows(["a", "none", "b", "c"], [2, 0, 1, 3])
+    assert [entry_at(row) for row in range(6)] == ["a", "a", "b", "c", "c", "c"]

@@ -21,6 +21,7 @@ ROOMS = sorted(
     for readme in ROOT.glob(f"{place}/README.md")
 )
 CODE = ("state_engine", "platform", "assets", "resources", "examples", "benchmarks")
+PYTHON_FILES = [path for place in (*CODE, "tests", "scripts") for path in (ROOT / place).rglob("*.py")]
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"``(.+?)``|`([^`\n]+)`")
@@ -28,6 +29,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 DOTTED = re.compile(r"(?<![\w/.-])(?:state_engine|lakestate)(?:\.[A-Za-z_]\w*)+")
 VARIABLE = re.compile(r"\bLAKESTATE_[A-Z_]+\b")
 TEST_FILE = re.compile(r"tests/[\w/]+\.py")
+NAMES_IN_FILE = re.compile(r"`([\w/]+\.py)`,? \(?((?:`(?![\w.]*\.(?:py|json|md)`)[A-Za-z_][\w.]*`(?:, | and )?)+)")
 
 NO_PYTHON_NAMES = {
     "lakestate.manifest",  # formats of documents
@@ -123,6 +125,18 @@ def test_python_in_pages_compiles_and_imports_what_is_there(page: Path) -> None:
 def test_tests_that_pages_name_exist(page: Path) -> None:
     gone = {path for path in TEST_FILE.findall(page.read_text(encoding="utf-8")) if not (ROOT / path).is_file()}
     assert not gone
+
+
+@pytest.mark.parametrize("page", [*PAGES, *ROOMS], ids=name_of)
+def test_names_that_pages_look_for_in_a_file_are_there(page: Path) -> None:
+    """As in "`driver.py` (`EpochDriver._put`)", or "`layout.py`, `make_table`"."""
+    missing = []
+    for path, names in NAMES_IN_FILE.findall(prose(page)):
+        texts = [p.read_text(encoding="utf-8") for p in PYTHON_FILES if f"/{p.relative_to(ROOT)}".endswith(f"/{path}")]
+        for name in re.findall(r"`(?:\w+\.)*(\w+)`", names):
+            if not any(re.search(rf"\b{name}\b", text) for text in texts):
+                missing.append(f"{path}: {name}")
+    assert not missing
 
 
 @pytest.mark.parametrize("readme", ROOMS, ids=name_of)

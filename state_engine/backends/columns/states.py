@@ -16,7 +16,7 @@ from state_engine.backends.stores.list_runs import Elements
 
 
 class StateColumns:
-    """The common base of the column methods of all kinds of state.
+    """The common base of the column methods of all types of state.
 
     Args:
         table: The state's table, or a time to live around it.

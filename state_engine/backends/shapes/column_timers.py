@@ -26,7 +26,7 @@ _FEW_SPACES = 64
 
 
 class ColumnTimers(TimerTable):
-    """The timers of one clock, in the order of their times.
+    """The timers of one clock, in the order of their times: one per place and time, which `TimerRuns` ensures.
 
     Args:
         addressing: Numbers the entries of this table.

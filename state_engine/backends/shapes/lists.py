@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices, order_of
 from state_engine.backends.ascending import Flags, distinct
-from state_engine.backends.delta import Delta, one_array
+from state_engine.backends.delta import Delta, entry_of_rows, one_array
 from state_engine.backends.entry_index import Part, Segment, by_position
 from state_engine.backends.shapes.cleared import ClearedKeys
 from state_engine.backends.shapes.table import CollectionTable, ColumnTable, Expired
@@ -313,20 +313,19 @@ def rows_of(overlay: Mapping[Any, ListDelta], stored: StoredType, may_hold: Call
     A list is cleared in the log only if it `may_hold` something there.
     """
     clear, append = int(Op.CLEAR), int(Op.APPEND)  # NumPy takes three times as long for members of an enumeration
-    entries: list[Any] = []
+    counts: list[int] = []
     ops: list[int] = []
     values: list[Any] = []
     for entry, delta in overlay.items():
         delta.cleared = delta.cleared and may_hold(entry)
         if delta.cleared:
-            entries.append(entry)
             ops.append(clear)
             values.append(None)
-        entries.extend([entry] * len(delta.appended))
         ops.extend([append] * len(delta.appended))
         values.extend(delta.appended)
-    array = stored.write(values, entries.__getitem__)
-    return Delta(np.array(ops, dtype=np.int8), array, entries=entries)
+        counts.append(delta.cleared + len(delta.appended))
+    array = stored.write(values, entry_of_rows(overlay, counts))
+    return Delta(np.array(ops, dtype=np.int8), array, entries=list(overlay), counts=counts)
 
 
 def some_of(numbers: Numbers, flags: Flags, count: int) -> Flags:

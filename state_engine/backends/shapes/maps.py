@@ -9,7 +9,7 @@ import numpy as np
 from state_engine.api.keys import Keys, Numbers, indices, latest_of
 from state_engine.api.types import TypeInformation
 from state_engine.backends.ascending import Flags
-from state_engine.backends.delta import Delta
+from state_engine.backends.delta import Delta, entry_of_rows
 from state_engine.backends.entry_index import Segment
 from state_engine.backends.shapes.table import CollectionTable, Expired
 from state_engine.backends.stored_type import StoredType, written
@@ -277,27 +277,26 @@ def rows_of(
 
     A map is cleared in the log only if it `may_hold` something there.
     """
-    entries: list[Any] = []
+    counts: list[int] = []
     keys: list[Any] = []
     values: list[Any] = []
     clears: list[int] = []
     for entry, delta in overlay.items():
         delta.cleared = delta.cleared and may_hold(entry)
         if delta.cleared:
-            clears.append(len(entries))
-            entries.append(entry)
+            clears.append(len(keys))
             keys.append(None)
             values.append(DELETED)
-        entries.extend([entry] * len(delta.entries))
         keys.extend(delta.entries)
         values.extend(delta.entries.values())
+        counts.append(delta.cleared + len(delta.entries))
     deleted = [value is DELETED for value in values]
     ops = np.where(deleted, np.int8(Op.DELETE), np.int8(Op.PUT))
     ops[clears] = Op.CLEAR
     values = [None if value is DELETED else value for value in values] if any(deleted) else values
-    of_keys = written(user_keys.write, keys, entries.__getitem__)
-    array = stored.write(values, entries.__getitem__)
-    return Delta(ops, array, of_keys, entries=entries)
+    entries, entry_at = list(overlay), entry_of_rows(overlay, counts)
+    of_keys = written(user_keys.write, keys, entry_at)
+    return Delta(ops, stored.write(values, entry_at), of_keys, entries=entries, counts=counts)
 
 
 __all__ = ["Asked", "MapTable", "UserKeys", "merged", "rows_of"]

@@ -6,7 +6,8 @@ keeps it pending. `settle` merges it into the store once the manifest that names
 
 A shape (value, list, map, timers) has two tables. The table by entry has Python values, for functions that take record
 after record. The table by columns has Arrow arrays, for functions that take batches. Both can be accessed in both ways:
-with an entry through `base` and `overlay`, and with the keys of a batch through the methods for columns.
+with an entry through `base` and `overlay`, and with the keys of a batch through the methods for columns. Timers have
+neither: `TimerTable` says how they are accessed.
 """
 
 import math

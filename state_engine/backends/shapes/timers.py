@@ -1,8 +1,8 @@
 """Timers of one clock: entries (key and namespace) by the time at which they fire. The earliest time is known.
 
-The log gets what an epoch registers and deletes, as changes of a map state of times per entry. So timers are published,
-restored and rescaled like any other state. Timers of one time fire in the order of their keys' spelling. This order
-does not depend on whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
+The log gets what an epoch registers and deletes, as changes of a map per entry, from the time to `true`. So timers are
+published, restored and rescaled like any other state. Timers of one time fire in the order of their keys' spelling.
+This order does not depend on whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
 """
 
 from abc import abstractmethod
@@ -124,8 +124,8 @@ class TimerTable(Table):
 class EntryTimers(TimerTable):
     """Timers that are registered one by one: a dict from times to the entries that have a timer then.
 
-    One timer is kept per entry and time. It is either in `_old`, from before the epoch, or in what came since.
-    `registering`, `register` and `put_all` must agree on that.
+    One timer is kept per entry and time. It is either in `_old`, from before the epoch, or in what came since. All that
+    registers timers must agree on that: `registering`, `register`, `register_all`, and `put_all` of `timer_times.py`.
 
     Args:
         codec: Of the keys.

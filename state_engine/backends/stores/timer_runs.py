@@ -45,8 +45,8 @@ class Timers(NamedTuple):
         new[1:] = (np.diff(times) != 0) | (np.diff(places) != 0)
         return order, new
 
-    def sorted(self) -> "Timers":
-        """Returns each of them once, in that order."""
+    def distinct(self) -> "Timers":
+        """Returns each of them once, by time and then place: two of one place and time are one timer."""
         order, new = self.ordered()
         return self.take(order[new])
 
@@ -172,14 +172,14 @@ class TimerRuns:
 
     def add(self, timers: Timers) -> None:
         """Adds timers, unless they exist."""
-        new = self._set(timers.sorted(), there=True)
+        new = self._set(timers.distinct(), there=True)
         if len(new.times):
             count = len(new.times)
             self._append(_Run(new, np.ones(count, bool), np.zeros(count, bool), young=True))
 
     def remove(self, timers: Timers) -> None:
         """Removes timers, if they exist."""
-        self._set(timers.sorted(), there=False)
+        self._set(timers.distinct(), there=False)
 
     def has(self, timers: Timers) -> Flags:
         """Returns which timers exist."""

@@ -2,6 +2,7 @@
 
 Spark writes `offsets/<batch>` before it hands out the batch. A file source records the files that a batch brought in
 `sources/<i>/<log offset>`. Verified against Spark 4.2; see `docs/seeding.md`.
+The epoch driver seals the positions (`EpochDriver._manifest`, E6); the next start writes them back (`seeding.py`).
 """
 
 import json

@@ -28,8 +28,8 @@ def seed(
     Args:
         directory: A path that does not exist yet, on a local disk.
         metadata: Second line of the offset file, verbatim from the manifest.
-        positions: One per source. Empty for a job that has not sealed an epoch with data; it then starts where its
-            sources' options say.
+        positions: One per source. Empty for a job that has not sealed an epoch with data, or has
+            `replays=False`; it then starts where its sources' options say.
         files: Per source, all files that it has seen up to here, oldest first (empty for other sources).
 
     Raises:

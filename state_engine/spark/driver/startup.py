@@ -353,7 +353,11 @@ def _sealed_since(target: Manifest, job: str, log: ManifestLog) -> Iterator[Mani
 
 
 def _seed(job: JobDefinition, open_job: Callable[[str], CheckpointStorage], log: ManifestLog, head: Head) -> str:
-    """Runs S4: makes a fresh directory for this incarnation, and returns its path."""
+    """Runs S4: makes a fresh directory for this incarnation, and returns its path.
+
+    The offsets are those of the claim; the files that sources have read are those of the base and of the manifests
+    since, because a claim brings no new files.
+    """
     manifest = head.stored.manifest
     directory = os.path.join(job.settings.spark_directory, manifest.incarnation)
     positions = manifest.sources if job.sources.replays else ()

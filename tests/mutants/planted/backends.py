@@ -40,6 +40,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "rows-of-an-entry-get-the-keys-of-others",
+        "state_engine.backends.backend",
+        "StatesOfOperator._placed",
+        "_indices(of_rows[order])",
+        "_indices(of_rows[np.sort(order)])",
+        "The log has the elements of a list under the key of another list, in the right key group.",
+        ("tests/backends/test_deltas.py::test_rows_are_those_of_their_entry_however_many_it_has[heap-list]",),
+    ),
+    Mutant(
         "delete-of-an-expired-value-is-not-logged",
         "state_engine.backends.shapes.table",
         "EntryTable._may_hold",

@@ -1,4 +1,4 @@
-"""The page on state backends shows how to add a kind of state: this runs its code, on all backends and layouts."""
+"""The page on state backends shows how to add a type of state: this runs its code, on all backends and layouts."""
 
 import re
 from pathlib import Path
