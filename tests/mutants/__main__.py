@@ -18,6 +18,9 @@ from mutant_runs import TIME_LIMIT_S, Ran, Verdict, run_mutant, run_tests
 from planted import FIXED, MUTANTS
 from private_copy import copy_checkout
 
+HISTORY_S = 0.5
+"""Seconds that a random history may take."""
+
 
 def main() -> int:
     """Runs the mutants that the command line chooses; returns the exit code."""
@@ -37,9 +40,10 @@ def main() -> int:
     began = time.monotonic()
     with TemporaryDirectory(prefix="lakestate-mutants-") as folder:
         package = copy_checkout(Path(folder) / "package")
-        if not (options.no_clean or options.ten) and not _killers_pass(package, to_run):
+        if not (options.no_clean or options.ten or options.histories) and not _killers_pass(package, to_run):
             return 1
-        ran = _run_all(package, to_run, options.n, options.time_limit, verbose=options.v)
+        limit_s = max(options.time_limit, options.histories * HISTORY_S)
+        ran = _run_all(package, to_run, options.n, limit_s, options.histories, verbose=options.v)
     _print_table(ran, equivalent, time.monotonic() - began)
     return 0 if all(one.verdict is Verdict.KILLED for _, one in ran) else 1
 
@@ -53,6 +57,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("-v", action="store_true", help="print pytest's output for each mutant")
     parser.add_argument("--time-limit", type=float, default=TIME_LIMIT_S, metavar="S", help="seconds for each mutant")
     parser.add_argument("--against", nargs="+", metavar="TEST", help="run these tests instead of the listed killers")
+    parser.add_argument("--histories", type=int, default=0, metavar="N", help="play random histories, not tests")
     parser.add_argument("--no-clean", action="store_true", help="do not run the killers without a bug first")
     return parser.parse_args()
 
@@ -79,12 +84,12 @@ def _killers_pass(package: Path, mutants: Sequence[Mutant]) -> bool:
 
 
 def _run_all(
-    package: Path, mutants: Sequence[Mutant], parallel: int, limit_s: float, *, verbose: bool
+    package: Path, mutants: Sequence[Mutant], parallel: int, limit_s: float, histories: int, *, verbose: bool
 ) -> list[tuple[Mutant, Ran]]:
     """Runs the mutants in parallel, and prints a line when each one ends."""
 
     def run(mutant: Mutant) -> tuple[Mutant, Ran]:
-        ran = run_mutant(mutant, package, limit_s)
+        ran = run_mutant(mutant, package, limit_s, histories)
         print(f"{ran.verdict.value:8} {mutant.id} ({ran.seconds:.1f} s)", flush=True)
         if ran.verdict is Verdict.ERROR or (verbose and ran.message):
             print("\n".join(f"    {line}" for line in ran.message.splitlines()[-40:]), flush=True)

@@ -6,6 +6,7 @@ from textwrap import dedent
 import pytest
 from mutant import Mutant
 from mutant_runs import Ran, Verdict, run_mutant, run_tests
+from planted import MUTANTS
 
 MODULE = "state_engine.clock"
 BUG = Mutant(
@@ -82,3 +83,14 @@ def test_the_checkout_and_the_copy_it_was_made_of_stay_as_they_are(package: Path
     before = (package / BUG.path).read_text()
     run(package, "def test_nothing(): pass")
     assert (package / BUG.path).read_text() == before
+
+
+@pytest.mark.long  # a find is shrunk, which takes a while
+def test_random_histories_find_a_bug_of_the_protocol(package: Path) -> None:
+    [bug] = [mutant for mutant in MUTANTS if mutant.id == "checkpoint/retention-forgets-the-way-into-an-abandoned-line"]
+    ran = run_mutant(bug, package, 200, histories=1_000)
+    assert (ran.verdict, ran.test.partition(" ")[0]) == (Verdict.KILLED, "within"), ran.message
+
+
+def test_a_bug_that_no_history_meets_survives_them(package: Path) -> None:
+    assert run_mutant(BUG, package, 200, histories=25).verdict is Verdict.SURVIVED
