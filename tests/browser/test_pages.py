@@ -25,6 +25,7 @@ def place(stream: Any) -> str:
     return f"epoch:{newest.manifest.generation}/{newest.manifest.epoch}"
 
 
+@pytest.mark.long  # a later test of this file opens the lineage, by its link
 def test_a_link_opens_the_lineage_with_the_group_of_a_job_expanded(live: Any, page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 2_000})  # Dagster draws what its window has room for
     graph = Lineage(page, live.url).open(lineage_path(JOB))

@@ -85,6 +85,7 @@ def project(tmp_path, stream):
     return Project(tmp_path / "project", stream.state_store.root)
 
 
+@pytest.mark.long  # `init/test_new_project.py` checks a new project with `dg`
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_stream_is_listed_scaffolded_and_checked(project):

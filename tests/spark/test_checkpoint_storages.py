@@ -122,6 +122,7 @@ def test_a_job_moves_from_storage_to_storage(spark: Any, tmp_path: Path) -> None
     assert_counts(root, "moving", source.all)
 
 
+@pytest.mark.long  # `checkpoint/test_publish_to_storages.py`
 def test_memory_refuses_what_is_too_large_and_loses_nothing(spark: Any, tmp_path: Path, started: Any) -> None:
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(1)
     small = CheckpointConfig().set_checkpoint_interval(10)

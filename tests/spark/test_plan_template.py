@@ -67,6 +67,7 @@ def test_the_second_epoch_has_the_plan_of_the_first(spark, tmp_path: Path, built
     assert [by_n(sink.rows()) for sink in sinks] == [expected.tally, expected.totals]
 
 
+@pytest.mark.long  # test_kept_plan.py has rows that declare something else
 def test_a_batch_with_other_columns_has_a_plan_of_its_own(spark, tmp_path: Path, built, monkeypatch) -> None:
     source = Input(tmp_path / "in").add_many(EPOCHS, rows=40)
     job = StreamJob("no-template", root=str(tmp_path / "root"), parallelism=2)

@@ -286,6 +286,7 @@ def test_operators_that_several_read(spark: Any, tmp_path: Path, started: Starte
 # Refused rescales, and callers that wait without success --------------------------------------------------------------
 
 
+@pytest.mark.long  # `epoch/test_rescale.py` decides what is refused
 def test_wrong_numbers_are_refused_and_change_nothing(spark: Any, tmp_path: Path, started: Started) -> None:
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(1)
     job = count_job(source.stream(spark), root, "refusing", max_parallelism=7, heartbeat_interval_ms=20)
@@ -323,6 +324,7 @@ class Picky(Count):
             raise ValueError("three are a crowd")
 
 
+@pytest.mark.long  # `epoch/test_rescale.py` has epochs that are not sealed
 def test_an_epoch_that_fails_at_the_new_parallelism_leaves_the_old(
     spark: Any, tmp_path: Path, started: Started
 ) -> None:

@@ -80,6 +80,7 @@ class DiesAt:
             raise SimulatedCrash(point.name)
 
 
+@pytest.mark.long  # `epoch/test_forks.py` finishes restores that died
 def test_a_restore_that_dies_is_resumed(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies before the closing manifest, between that and the sinks, or between the sinks and the new generation."""
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
@@ -106,6 +107,7 @@ def test_a_restore_that_dies_is_resumed(spark, tmp_path: Path, monkeypatch: pyte
     assert_tally(root, "dying", sinks, source.all)
 
 
+@pytest.mark.long  # other tests restore savepoints; `epoch/test_forks.py` has older epochs
 def test_a_checkpoint_of_the_past_is_restored(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(2)

@@ -209,6 +209,7 @@ class Seen(WindowFunction[Any, Any, Any, Any]):
         yield key, window.start, " ".join(str(i.v) for i in inputs)
 
 
+@pytest.mark.long  # `savepoint/test_key_groups.py`
 def test_restored_windows_below_the_watermark_fire_and_later_ones_lack_their_input(
     spark, tmp_path: Path, started
 ) -> None:

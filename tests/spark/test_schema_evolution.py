@@ -202,6 +202,7 @@ def test_a_function_migrates_and_one_that_fails_loses_nothing(spark, tmp_path: P
     job.check_output()
 
 
+@pytest.mark.long  # `testing/test_harness_evolution.py` has what is refused
 def test_a_refused_change_leaves_the_store_as_it_was(spark, tmp_path: Path) -> None:
     job = Job(spark, tmp_path, "narrowed")
     job.run(Visits())

@@ -95,6 +95,7 @@ def test_output_of_a_memory_sink_goes_back(spark, tmp_path: Path) -> None:
     assert_counts(root, "memory", source.all)
 
 
+@pytest.mark.long  # `epoch/test_forks.py`
 def test_output_that_a_restore_keeps_is_kept_by_the_start_that_finishes_it(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

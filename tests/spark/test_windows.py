@@ -122,7 +122,7 @@ TIME_WINDOWS: dict[str, Any] = {
 }
 
 
-QUICK = [("tumbling", 24), ("sliding", 5)]
+QUICK = [("tumbling", 24)]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,7 @@ def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend
     assert rows(sink) == grouped(EVENTS_IN_ORDER, lambda at: [at // 20 * 20, at // 20 * 20 - 20])
 
 
+@pytest.mark.long  # `runtime/windows/test_lateness_and_triggers.py`
 def test_late_records_within_and_after_the_lateness(spark, tmp_path: Path) -> None:
     late = OutputTag("late", EVENTS)
     files = Files(tmp_path / "in")
