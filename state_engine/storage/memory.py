@@ -97,11 +97,9 @@ class MemoryStorage:
     def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
         folder = check_prefix(prefix)
         start = f"{folder}/" if folder else ""
-        return [
-            ObjectInfo(path, len(content), modified_ms)
-            for path, (content, modified_ms) in sorted(self.objects.copy().items())
-            if path.startswith(start) and (recursive or "/" not in path[len(start) :])
-        ]
+        objects = self.objects.copy()
+        paths = [p for p in objects if p.startswith(start) and (recursive or "/" not in p[len(start) :])]
+        return [ObjectInfo(path, len(objects[path][0]), objects[path][1]) for path in sorted(paths)]
 
     def folders(self, prefix: str) -> Sequence[str]:
         folder = check_prefix(prefix)

@@ -22,7 +22,10 @@ from state_engine.storage.whole_file import check_whole
 
 TARGET_ROWS = 1 << 17
 MAX_ROWS = 1 << 20
+THREADS_FROM = 1 << 20
+"""Bytes of a file from which threads make reading faster."""
 
+_SMALL = 1 << 10  # bytes of a table that compression makes hardly smaller, and twice as slow to write and to read
 _BUFFER = 1 << 16
 _ROOM = 1 << 20  # for headers and footer
 
@@ -67,7 +70,7 @@ def encode_parquet(
         if (np.diff(groups) < 0).any():
             raise ValueError("The rows of a state table are not sorted by key group.")
     cuts = _cuts(table.num_rows, groups, target_rows, max_rows)
-    data = _encoded(table, cuts, forms_of(table, codec))
+    data = _encoded(table, cuts, forms_of(table, codec if table.nbytes > _SMALL else "none"))
     row_groups = () if groups is None else tuple((int(groups[a]), int(groups[b - 1]), b - a) for a, b in cuts)
     return data, ParquetFile(data.size, checksum_of(data), table.num_rows, row_groups, delta_statistics(table))
 
@@ -144,8 +147,9 @@ def read_parquet(storage: CheckpointStorage, file: StateFile, first: int, last: 
     whole = len(wanted) == len(file.row_groups)
     try:
         source = pa.BufferReader(_whole(storage, file)) if whole else pa.PythonFile(_Ranges(storage, file), mode="r")
-        reader = pq.ParquetFile(source, page_checksum_verification=True)
-        table = reader.read() if whole else reader.read_row_groups(wanted)
+        reader = pq.ParquetFile(source, pre_buffer=not whole, page_checksum_verification=True)
+        threads = file.length >= THREADS_FROM
+        table = reader.read(use_threads=threads) if whole else reader.read_row_groups(wanted, use_threads=threads)
     except NotFoundError as error:
         raise MissingFileError(f"The state file {file.path} is gone.", action=_REMEDY) from error
     except (pa.ArrowException, OSError) as error:
@@ -243,6 +247,7 @@ def _cuts(
 __all__ = [
     "MAX_ROWS",
     "TARGET_ROWS",
+    "THREADS_FROM",
     "ParquetCodec",
     "ParquetFile",
     "encode_parquet",

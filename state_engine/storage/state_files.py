@@ -10,7 +10,7 @@ from state_engine.errors import DamagedFileError, MissingFileError, NotFoundErro
 from state_engine.log.change_file import checksum_of
 from state_engine.log.records import StateFile
 from state_engine.log.state_stream import decode_blocks
-from state_engine.storage.parquet import read_parquet, read_parquet_head
+from state_engine.storage.parquet import THREADS_FROM, read_parquet, read_parquet_head
 from state_engine.storage.port import CheckpointStorage
 
 _REMEDY = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
@@ -89,7 +89,8 @@ def decode_state_file(data: bytes, file: StateFile) -> pa.Table:
     """
     if file.format == "parquet":
         try:
-            table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+            reader = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+            table = reader.read(use_threads=len(data) >= THREADS_FROM)
         except (pa.ArrowException, OSError) as error:
             raise DamagedFileError(f"The state file {file.path} cannot be read: {error}.", action=_REMEDY) from error
         if table.num_rows != file.rows:

@@ -1,9 +1,11 @@
 """Rows of `_checkpoints` are what was written, or a named error; so is the base that one of them names."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
+from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, decode_rows, encode_rows
 from state_engine.errors import DamagedFileError, DamagedManifestError
 from state_engine.log.documents import encode_base
 from state_engine.log.lineage import predecessor_of
@@ -34,6 +36,14 @@ def test_a_flipped_bit_anywhere_is_an_error(every: int) -> None:
         storage.objects[path] = bytes(flipped), 0
         with pytest.raises(DamagedFileError, match=name):
             table.read(name)
+
+
+@pytest.mark.parametrize(("count", "codec"), [(1, "UNCOMPRESSED"), (100, "ZSTD")])
+def test_a_file_of_few_rows_is_not_compressed(count: int, codec: str) -> None:
+    rows = [replace(ROW, id=str(number)) for number in range(count)]
+    _, data = encode_rows(rows)
+    assert pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0).column(0).compression == codec
+    assert list(decode_rows(data.to_pybytes())) == rows
 
 
 def test_a_table_that_another_tool_compacted_has_no_digests_to_compare() -> None:
