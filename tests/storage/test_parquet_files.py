@@ -67,6 +67,15 @@ def test_many_key_groups_do_not_make_many_row_groups() -> None:
     assert sum(rows for _, _, rows in written.row_groups) == 400_000
 
 
+@pytest.mark.parametrize(("rows", "codec"), [(10, "UNCOMPRESSED"), (2_000, "ZSTD")])
+def test_a_small_file_is_not_compressed(rows: int, codec: str) -> None:
+    table = _table([0] * rows)
+    data, _ = encode_parquet(table)
+    reader = pq.ParquetFile(pa.BufferReader(data))
+    assert reader.metadata.row_group(0).column(0).compression == codec
+    assert reader.read().equals(table)
+
+
 def test_nothing_is_a_file_without_row_groups() -> None:
     data, written = encode_parquet(_table([]))
     assert written.row_groups == ()
