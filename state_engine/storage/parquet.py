@@ -22,8 +22,8 @@ from state_engine.storage.whole_file import check_whole
 
 TARGET_ROWS = 1 << 17
 MAX_ROWS = 1 << 20
-THREADS_FROM = 1 << 20
-"""Bytes of a file from which threads make reading faster."""
+THREADS_FROM = 1 << 14
+"""Bytes of a file from which threads make reading faster, if a processor is idle. Below, they only cost time."""
 
 _SMALL = 1 << 10  # bytes of a table that compression makes hardly smaller, and twice as slow to write and to read
 _BUFFER = 1 << 16
