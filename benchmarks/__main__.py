@@ -17,6 +17,7 @@ from benchmarks import (
     long_life,
     operation_report,
     operations,
+    postgresql,
     state_backends,
     state_sizes,
     streams,
@@ -382,6 +383,20 @@ def run_dagster_partitions(
     with folder_at(work) as folder:
         report = dagster_partitions.measure(folder, tell, [count(n) for n in savepoints.split(",")], rounds)
     finish(report, json, check, dagster_partitions.show)
+
+
+@app.command("postgresql")
+def run_postgresql(
+    json: Json = None,
+    check: Check = False,
+    rows: Annotated[str, typer.Option(help="Rows of an epoch.")] = str(postgresql.ROWS),
+    rounds: Annotated[int, typer.Option(min=1, help="How many epochs each way writes.")] = 3,
+    work: Work = None,
+) -> None:
+    """An epoch into a table of PostgreSQL, next to the bare bulk load of the same driver."""
+    with folder_at(work) as folder:
+        report = postgresql.measure(folder, tell, count(rows), rounds)
+    finish(report, json, check, postgresql.show)
 
 
 @app.command("all")

@@ -24,6 +24,7 @@ from benchmarks import (
     operation_report,
     operations,
     plots,
+    postgresql,
     report,
     state_backends,
     state_sizes,
@@ -44,6 +45,7 @@ from benchmarks.model import FRAUD, NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORK
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS, Operation
 from benchmarks.plots import Row
+from benchmarks.postgresql import POSTGRESQL, LoadRow
 from benchmarks.state_sizes import Epochs
 from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
@@ -153,6 +155,12 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: dagster_partitions.measure(folder, tell, (2,) if small else SIZES, 3),
             dagster_partitions.show,
             PartitionRow,
+        ),
+        POSTGRESQL: Part(
+            "An epoch into a table of PostgreSQL, next to the bare bulk load of the same driver.",
+            lambda folder, tell: postgresql.measure(folder, tell, 20_000 if small else postgresql.ROWS),
+            postgresql.show,
+            LoadRow,
         ),
         **{epochs.workload: _sizes(epochs, keys) for epochs in (state_sizes.SMALL, large)},
         STATE_BACKENDS: Part(

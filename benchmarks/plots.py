@@ -18,9 +18,10 @@ from benchmarks.latency.model import LatencyRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
+from benchmarks.postgresql import LoadRow
 from benchmarks.tick_model import Tick
 
-Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow
+Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -62,7 +63,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
 
 
 def _unit(row: Row) -> str:
-    if isinstance(row, FormRow):
+    if isinstance(row, FormRow | LoadRow):
         return "records/s"
     if isinstance(row, Result):
         return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
@@ -97,6 +98,8 @@ def _title(row: Row) -> str:
             return f"{row.epochs:,} epochs"
         case FormRow():
             return f"{row.keys:,} keys, epochs of {row.epoch_records:,}"
+        case LoadRow():
+            return f"an epoch of {row.records:,} rows"
         case PartitionRow():
             return "the names of all partitions"
 
@@ -116,6 +119,8 @@ def _bar(row: Row) -> Bar | None:
         return Bar("one of the last", row.last_ms, COLOURS["lakestate"])
     if isinstance(row, FormRow):
         return Bar(row.form, row.records_per_second, COLOURS["spark" if row.form.startswith("spark") else "lakestate"])
+    if isinstance(row, LoadRow):
+        return Bar(row.label, row.records_per_second, COLOURS["lakestate"] if "sink" in row.label else OTHER)
     if isinstance(row, PartitionRow):
         return Bar(f"{row.savepoints:,} savepoints", row.names_seconds, COLOURS["lakestate"])
     if row.median_seconds is None:

@@ -15,6 +15,7 @@ from benchmarks.long_life import LifeLimit, LifeRow, judge_life
 from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
+from benchmarks.postgresql import LoadRow, judge_loads
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
@@ -99,7 +100,7 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
 
 def judge(
     thresholds: Thresholds,
-    rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow],
+    rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow],
 ) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
@@ -118,6 +119,7 @@ def judge(
         ),
         *judge_ticks(thresholds.tick, [row for row in rows if isinstance(row, Tick)]),
         *judge_partitions([row for row in rows if isinstance(row, PartitionRow)]),
+        *judge_loads([row for row in rows if isinstance(row, LoadRow)]),
         *judge_forms(thresholds.form, [row for row in rows if isinstance(row, FormRow)]),
         *judge_life(thresholds.life, [row for row in rows if isinstance(row, LifeRow)]),
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),

@@ -12,7 +12,7 @@ import msgspec
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import LakestateError
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Adopted, Barrier, BaseReference, Manifest
+from state_engine.log.records import Adopted, Barrier, BaseReference, Manifest, SinkTable
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.log.window_records import WindowsShape
 
@@ -131,19 +131,21 @@ class SourcePositions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableFence(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a sink's table is, and which log has written to it.
+    """How far a sink's table (or another system with transactions) is, and which log has written to it.
 
     Args:
         uid: The sink.
-        table: Its table, for messages.
+        table: Its table, as messages name it.
         fence: The last transaction of the sink in the table; 0 if it has none, or the table does not exist.
         birth: The number of the log that has written to it; None if only releases without such numbers have.
+        unmarked: The sink, if its system has to keep a marker from its first start on, and has none.
     """
 
     uid: str
     table: str
     fence: int = 0
     birth: int | None = None
+    unmarked: SinkTable | None = None
 
 
 class Log(Protocol):
@@ -288,6 +290,10 @@ class Sinks(Protocol):
         It also raises if a sink has output to be rewound, but is gone or writes elsewhere now. Called before the fork
         is decided and before it is finished, unless output is kept.
         """
+        ...
+
+    def close(self) -> None:
+        """Closes connections to other systems; a later call opens them again."""
         ...
 
     def check_owed(self, sealed: StoredManifest) -> None:

@@ -7,7 +7,7 @@ nor rewound.
 
 from collections.abc import Callable, Sequence
 
-from state_engine.epoch.sink_names import described, table_of
+from state_engine.epoch.sink_names import described, same, table_of
 from state_engine.errors import SinkError, SinkRewindError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, SinkTable
@@ -40,7 +40,8 @@ class SinkIdentity:
 
         Older releases did not record the table; then only the uid is compared.
         """
-        return uid in self._today and table_of(manifest, uid) in (None, self._today[uid])
+        before = table_of(manifest, uid)
+        return uid in self._today and (before is None or same(before, self._today[uid]))
 
     def check_owed(self, sealed: StoredManifest) -> None:
         """Checks the sinks that may still be owed what an epoch staged.

@@ -10,15 +10,18 @@ from typing import NoReturn
 from state_engine.epoch import look
 from state_engine.epoch.ports import Log, Sinks, TableFence
 from state_engine.epoch.sink_moves import transaction_place, transaction_version
+from state_engine.epoch.sink_names import same
 from state_engine.errors import NotFoundError, SinkAheadError
 from state_engine.log.birth import birth_number
+from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import SinkTable
 
 
 def foreign_or_ahead(
     fences: Sequence[TableFence], log: Log, head: StoredManifest | None, floors: Mapping[int, int]
 ) -> list[TableFence]:
-    """Returns the sinks with tables that another log has written, or that are ahead of this log.
+    """Returns the sinks with tables that another log has written, that are ahead of this log, or lost their marker.
 
     Args:
         fences: As they were before the log was read: the tables of a live driver are never ahead of its log.
@@ -38,8 +41,28 @@ def foreign_or_ahead(
     return [
         one
         for one in fences
-        if one.fence > newest or one.birth not in (None, log_birth) or _brought_no_output(log, head, one.fence)
+        if one.fence > newest
+        or one.birth not in (None, log_birth)
+        or _brought_no_output(log, head, one.fence)
+        or (one.unmarked is not None and _was_marked(log, head, one.unmarked))
     ]
+
+
+def _was_marked(log: Log, head: StoredManifest | None, sink: SinkTable) -> bool:
+    """Returns whether the log shows that a system has had this sink's marker.
+
+    A start prepares its sinks before the first epoch. So what the newest epoch of the chain names has had a marker; the
+    claims and closings after it may be those of starts that died before they prepared anything.
+    """
+    while head is not None and head.manifest.kind in ("claim", "closing", "restore"):
+        place = predecessor_of(head.manifest)
+        if place is None or place.job != head.manifest.job:
+            return False
+        try:
+            head = log.read(place.generation, place.epoch)
+        except NotFoundError:
+            return False  # retention removed it
+    return head is not None and any(same(sink, known) for known in head.manifest.sinks)
 
 
 def _brought_no_output(log: Log, head: StoredManifest | None, fence: int) -> bool:
@@ -87,17 +110,24 @@ def check_adoption(
 
 def _refuse(job: str, sink: TableFence, head: StoredManifest | None) -> NoReturn:
     """Raises the SinkAheadError that names the table, how far it is, and how far the log is."""
+    if sink.unmarked is not None:
+        raise SinkAheadError(
+            f"Sink {sink.uid!r} of job {job!r}: {sink.table} has no marker of this sink, although the job has written "
+            "to it. So it is unknown which rows it has.",
+            action="Bring the marker back from a backup of that system. Or start once with adopt_sinks=True "
+            "(--adopt-sinks): the job then goes on, and writes what its newest epoch owes once more.",
+        )
     generation, epoch = transaction_place(sink.fence)
     place = f"epoch {epoch} of generation {generation}" if epoch else f"the beginning of generation {generation}"
     log = "has no epoch"
     if head is not None:
         log = f"ends at epoch {head.manifest.epoch} of generation {head.manifest.generation}"
     raise SinkAheadError(
-        f"Sink {sink.uid!r} of job {job!r}: the Delta table {sink.table} has its output up to {place}, and the log of "
-        f"the job, which {log}, is not the one that wrote it or has lost epochs. The table would take new output of "
-        "the job for output that it already has.",
+        f"Sink {sink.uid!r} of job {job!r}: {sink.table} has its output up to {place}, and the log of the job, which "
+        f"{log}, is not the one that wrote it or has lost epochs. New output of the job would be taken for output that "
+        "is already there.",
         action="Bring the job's root back, or give the sink an empty table. Or start once with adopt_sinks=True "
-        "(--adopt-sinks): the table keeps its rows, and the job goes on after them from where its log ends.",
+        "(--adopt-sinks): the rows stay, and the job goes on after them from where its log ends.",
     )
 
 

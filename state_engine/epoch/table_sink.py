@@ -27,12 +27,13 @@ from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, Table
 
 def standing(table: OutputTable, job: str, sink: str) -> TableFence:
     """Returns how far the table of a sink is, and which log has written to it."""
+    named = f"the Delta table {table.path}"
     try:
         version = table.open()
     except NotFoundError:
-        return TableFence(uid=sink, table=table.path)
+        return TableFence(uid=sink, table=named)
     birth = version.transaction_version(birth_transaction_id(job, sink))
-    return TableFence(uid=sink, table=table.path, fence=_fence(version, transaction_id(job, sink)), birth=birth)
+    return TableFence(uid=sink, table=named, fence=_fence(version, transaction_id(job, sink)), birth=birth)
 
 
 def _fence(table: TableVersion, app_id: str) -> int:

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from state_engine.api import *  # noqa: F403
 from state_engine.api import __all__ as _api
+from state_engine.api.sinks import Sink, TransactionalSink
 from state_engine.api.windows import *  # noqa: F403
 from state_engine.api.windows import __all__ as _windows
+from state_engine.connectors.postgresql.sink import PostgresSink
 from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from state_engine.flink.configuration import Configuration, RuntimeExecutionMode
 from state_engine.flink.connected_streams import ConnectedStreams
@@ -16,7 +18,7 @@ from state_engine.flink.job_client import CompletableFuture, JobClient, JobStatu
 from state_engine.flink.keyed_stream import AllWindowedStream, KeyedStream, WindowedStream
 from state_engine.flink.results import CloseableIterator, JobExecutionResult
 from state_engine.runtime.keyed_elements import KeySelector
-from state_engine.spark.graph.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, Sink
+from state_engine.spark.graph.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink
 
 __all__ = [
     "AllWindowedStream",
@@ -38,9 +40,11 @@ __all__ = [
     "KeySelector",
     "KeyedStream",
     "MemorySink",
+    "PostgresSink",
     "RuntimeExecutionMode",
     "Sink",
     "StreamExecutionEnvironment",
+    "TransactionalSink",
     "WindowedStream",
 ]
 __all__ += [*_api, *(name for name in _windows if name not in _api)]

@@ -61,6 +61,7 @@ _NO_RESTART = "Remove it, and start the program again: it continues from its new
 _NO_ASYNC = "Call the service in a map(), a batch of records at a time if it can, or join its data in Spark."
 _SOURCE = "Read the source with spark.readStream, and give its DataFrame to from_source()."
 _SINK = "Use DeltaSink, or ForeachEpochSink, which gives each epoch's rows to a function."
+_DATABASE = "Use PostgresSink, or a TransactionalSink of your own for another database."
 _FORMATS = "Read and write formats with Spark: spark.readStream before from_source(), DeltaSink at the end."
 _TABLES = "Use Spark SQL on the DataFrame, before from_source()."
 NAMES = {
@@ -78,7 +79,9 @@ NAMES = {
     "Partitioner": STREAM["partition_custom"],
     **dict.fromkeys(("SlotSharingGroup", "MemorySize"), "Remove it: subtasks are Spark's tasks."),
     **dict.fromkeys(("Source", "SourceFunction", "FileSource", "KafkaSource", "NumberSequenceSource"), _SOURCE),
-    **dict.fromkeys(("SinkFunction", "FileSink", "KafkaSink", "JdbcSink", "RollingPolicy", "OutputFileConfig"), _SINK),
+    **dict.fromkeys(("SinkFunction", "FileSink", "RollingPolicy", "OutputFileConfig"), _SINK),
+    "KafkaSink": "Use state_engine.spark.KafkaSink(servers, topic): it has no builder.",
+    "JdbcSink": _DATABASE,
     **dict.fromkeys(("SerializationSchema", "DeserializationSchema", "SimpleStringSchema", "Encoder"), _FORMATS),
     **dict.fromkeys(("ByteArraySchema", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"), _FORMATS),
     **dict.fromkeys(("TableEnvironment", "StreamTableEnvironment", "DataTypes", "Schema"), _TABLES),

@@ -14,7 +14,7 @@ from state_engine.serialization.column import Column, Record
 StateKind = Literal["keyed", "operator", "broadcast", "timer"]
 StateShape = Literal["value", "list", "map", "reducing", "aggregating"]
 ManifestKind = Literal["claim", "epoch", "idle", "closing", "restore"]
-SinkKind = Literal["delta", "memory", "foreach"]
+SinkKind = Literal["delta", "memory", "foreach", "postgresql", "kafka", "custom"]
 Codec = Literal["zstd", "lz4", "none"]
 StateFileFormat = Literal["parquet", "stream"]
 StorageName = Literal["delta", "filesystem", "memory"]
@@ -356,11 +356,17 @@ class Span(Record, frozen=True, kw_only=True):
 
 
 class SinkTable(Record, frozen=True, kw_only=True):
-    """What a sink of the job is. `table` is the URL or absolute path of a Delta table, or the name of a memory sink."""
+    """What a sink of the job is.
+
+    `table` is the URL or absolute path of a Delta table, the name of a memory sink, or the address in another system.
+    `options` is what a restore without the job's code needs besides, such as the columns of an upsert's keys; no
+    secrets. They may differ from epoch to epoch.
+    """
 
     uid: str
     kind: SinkKind
     table: str = ""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Manifest(Record, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ the input after it. That start also checks whether the job's code fits, if the c
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from msgspec.structs import replace
@@ -167,7 +168,8 @@ class JobRestore:
         Raises:
             RestoreCancelledError: It was cancelled.
         """
-        refusals = [*self._refusals()]
+        with closing(self._sinks):
+            refusals = [*self._refusals()]
         states: list[RestoredState] = []
         unread: tuple[Unread, ...] = ()
         try:
@@ -189,10 +191,11 @@ class JobRestore:
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: It is not known how far the restore came. The same restore again, or any start, continues it.
         """
-        table_fences.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
-        with kept_for_start(self._request, self._log, clock=self._clock, ids=self._ids) as hold:
-            unread = self._unread()
-            restored, head = self._start(hold)
+        with closing(self._sinks):
+            table_fences.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
+            with kept_for_start(self._request, self._log, clock=self._clock, ids=self._ids) as hold:
+                unread = self._unread()
+                restored, head = self._start(hold)
         if self._claim_mode == "CLAIM":
             claim_source(self._root, restored)  # after the lease has ended: a disposal refuses leased savepoints
         sealed = head.stored.manifest

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from state_engine.api.sinks import SinkConnection, SinkMarker, SinkName, TransactionalSink
+    from state_engine.connectors.postgresql.sink import PostgresSink
     from state_engine.spark.driver.client import EpochSummary, JobClient
     from state_engine.spark.driver.savepoint_writer import SparkWriter
     from state_engine.spark.graph.sinks import (
@@ -27,9 +29,14 @@ _HOMES = {
     "ForeachEpochSink": "graph.sinks",
     "JobClient": "driver.client",
     "MemorySink": "graph.sinks",
+    "PostgresSink": "state_engine.connectors.postgresql.sink",
     "Sink": "graph.sinks",
+    "SinkConnection": "state_engine.api.sinks",
+    "SinkMarker": "state_engine.api.sinks",
+    "SinkName": "state_engine.api.sinks",
     "SparkWriter": "driver.savepoint_writer",
     "StreamJob": "job",
+    "TransactionalSink": "state_engine.api.sinks",
     "local_session": "session.local",
 }
 
@@ -40,7 +47,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    home = _HOMES[name]
+    return getattr(import_module(home if home.startswith("state_engine.") else f"{__name__}.{home}"), name)
 
 
 __all__ = [
@@ -53,8 +61,13 @@ __all__ = [
     "ForeachEpochSink",
     "JobClient",
     "MemorySink",
+    "PostgresSink",
     "Sink",
+    "SinkConnection",
+    "SinkMarker",
+    "SinkName",
     "SparkWriter",
     "StreamJob",
+    "TransactionalSink",
     "local_session",
 ]

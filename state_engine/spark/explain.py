@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from state_engine.api.sinks import TransactionalSink
 from state_engine.backends.schemas import RAW_KEYED, RAW_OPERATOR
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
@@ -167,7 +168,9 @@ def _operator(job: "StreamJob", node: OperatorNode, chain: tuple[str, ...]) -> O
                 uid=sink.uid,
                 output=sink.output,
                 kind=type(sink.sink).__name__,
-                table=str(getattr(sink.sink, "path", "")),
+                table=sink.sink.address
+                if isinstance(sink.sink, TransactionalSink)
+                else str(getattr(sink.sink, "path", "")),
             )
             for sink in node.sinks
         ),

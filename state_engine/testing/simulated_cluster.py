@@ -146,6 +146,8 @@ class ClusterSinks:
 
     def check_owed(self, sealed: StoredManifest) -> None: ...
 
+    def close(self) -> None: ...
+
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         entered = [] if keep_output else self._entered(target)
         self._table.rewind(target, generation, keep_output=keep_output)

@@ -70,6 +70,9 @@ class SimulatedSinks:
     def check_owed(self, sealed: StoredManifest) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         assert self.prepared, "a sink was rewound before it was created"
         head = newest(self.world.log)

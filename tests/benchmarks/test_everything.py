@@ -19,6 +19,7 @@ from benchmarks.latency.model import LatencyRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
+from benchmarks.postgresql import LoadRow
 from benchmarks.rounds import Report
 from benchmarks.thresholds import Ratio, Thresholds
 from benchmarks.tick_model import Tick
@@ -184,7 +185,7 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
     assert others == {
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
         "dagster_partitions": PartitionRow, "wide": FormRow, "skew": FormRow, "sinks": FormRow,
-        "failover": FailoverRow,
+        "failover": FailoverRow, "postgresql": LoadRow,
     }  # fmt: skip
 
 

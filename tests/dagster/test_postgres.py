@@ -12,34 +12,29 @@ import pytest
 import yaml
 from live_dagster import ROOT, LiveDagster
 from live_stream import LiveStream
-from postgres_server import postgres_programs, postgres_server
+from postgres_programs import needed_programs
 
 from lakestate.assets import build_savepoint_asset
 from lakestate.assets.ranges import range_name
 from lakestate.init.project import create_project
 from lakestate.operate.checkpoint_sensor import build_checkpoint_sensor
+from state_engine.testing.postgres_server import DATABASE, PASSWORD, USER, postgres_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SETTINGS = ROOT / "deploy" / "postgres" / "dagster.yaml"
-NO_SERVER = "no PostgreSQL; Debian: apt-get install postgresql"
-
-
-@pytest.fixture(scope="module")
-def programs():
-    """The folder of PostgreSQL's programs."""
-    programs = postgres_programs()
-    if programs is None:
-        if os.environ.get("LAKESTATE_POSTGRES") == "required":
-            pytest.fail(NO_SERVER)
-        pytest.skip(NO_SERVER)
-    return programs
 
 
 @pytest.fixture
-def postgres(programs):
-    """The variables of an empty database."""
-    with postgres_server(programs) as variables:
-        yield variables
+def postgres():
+    """The variables of an empty database, as `deploy/postgres/dagster.yaml` uses them."""
+    with postgres_server(needed_programs()) as server:
+        yield {
+            "DAGSTER_PG_HOST": "127.0.0.1",
+            "DAGSTER_PG_PORT": str(server.port),
+            "DAGSTER_PG_DB": DATABASE,
+            "DAGSTER_PG_USERNAME": USER,
+            "DAGSTER_PG_PASSWORD": PASSWORD,
+        }
 
 
 def counts(postgres):
@@ -73,7 +68,7 @@ def test_the_settings_of_a_new_project_open_the_server(postgres, tmp_path, monke
     home = tmp_path / "shop" / "postgres"
     settings = yaml.safe_load((home / "dagster.yaml").read_text())
     database = settings["storage"]["postgres"]["postgres_db"]
-    database.update(port=int(postgres["DAGSTER_PG_PORT"]), db_name=postgres["DAGSTER_PG_DB"])  # of this server
+    database.update(port=int(postgres["DAGSTER_PG_PORT"]), db_name=DATABASE, username=USER)  # of this server
     (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
     monkeypatch.setenv("DAGSTER_PG_PASSWORD", postgres["DAGSTER_PG_PASSWORD"])
     with dg.DagsterInstance.from_config(str(home)) as instance:

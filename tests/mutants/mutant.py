@@ -4,7 +4,18 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOMS = ("epoch", "log", "checkpoint", "savepoint", "storage", "spark", "backends", "runtime", "serialization")
+ROOMS = (
+    "epoch",
+    "log",
+    "checkpoint",
+    "savepoint",
+    "storage",
+    "spark",
+    "backends",
+    "runtime",
+    "serialization",
+    "connectors",
+)
 """The folders of `state_engine` in which a bug can lose, double or change a row."""
 
 

@@ -14,6 +14,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BROUGHT = {
     "dagster": ["dagster", "dagster_pyspark", "dagster_webserver"],
     "dagster-postgres": ["dagster_postgres"],
+    "kafka": ["confluent_kafka"],
+    "postgresql": ["adbc_driver_postgresql"],
     "rocksdb": ["rocksdict"],
     "sketches": ["datasketches"],
     "sql": ["duckdb"],

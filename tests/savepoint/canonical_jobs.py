@@ -45,6 +45,8 @@ class NoSinks:
 
     def check_owed(self, sealed: StoredManifest) -> None: ...
 
+    def close(self) -> None: ...
+
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         self.kept.append(keep_output)
 

@@ -37,7 +37,7 @@ class Tables:
                 commit=lambda *_, uid=uid, **__: (commit(uid), self._take(uid)),
                 leave_out=lambda *_, uid=uid: self.left_out.append(uid),
             )
-            monkeypatch.setitem(self.sinks._tables, uid, table)  # type: ignore[arg-type]
+            monkeypatch.setitem(self.sinks._exact, uid, table)  # type: ignore[arg-type]
         ack = SimpleNamespace(outputs=[SimpleNamespace(output=uid) for uid in ("f", *UIDS)])
         operators = {"op": SimpleNamespace(acks=[ack])}
         self.sealed: Any = SimpleNamespace(manifest=SimpleNamespace(generation=1, epoch=3, operators=operators))

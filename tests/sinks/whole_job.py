@@ -61,6 +61,10 @@ class WholeJob:
         self.root, self.table, self.name = str(folder / root), str(folder / "table"), name
         self.memory = MemorySink(f"{folder}/{root}/{name}")
 
+    def sinks(self) -> list[SinkNode]:
+        """Returns the sinks of the job as it is built today."""
+        return [SinkNode("rows", "main", DeltaSink(self.table)), SinkNode("memory", "main", self.memory)]
+
     def log(self) -> ManifestLog:
         open_job = partial(open_storage, self.root)
         return ManifestLog(open_job(self.name), self.name, open_job=open_job)
@@ -96,8 +100,7 @@ class Driver:
         self._job = job
         node = OperatorNode(
             uid="op", kind="process", function=None, edges=(), input=None, key=(), order_by=(), output=ROWS,
-            generated_uid=False,
-            sinks=[SinkNode("rows", "main", DeltaSink(job.table)), SinkNode("memory", "main", job.memory)],
+            generated_uid=False, sinks=job.sinks(),
         )  # fmt: skip
         self.storage, self.log = open_storage(job.root, job.name), job.log()
         self.sinks = SinkCommits(job.name, [node], self.storage, self.log, crashes.at)
@@ -134,7 +137,8 @@ class Driver:
 
     def run(self, plan: EpochPlan) -> list[Barrier]:
         """E2 to E5 of the epoch's one task."""
-        specs = (StageSpec("rows", "main", self._job.table), StageSpec("memory", "main", None))
+        places = {"rows": self._job.table}
+        specs = tuple(StageSpec(node.uid, "main", places.get(node.uid)) for node in self._job.sinks())
         stages = Stages(specs, "op", 0, plan)
         numbers = pa.array(range(self.offset, self.offset + BATCH), pa.int64())
         stages.add({"main": pa.record_batch([numbers], schema=SCHEMA)})

@@ -92,15 +92,15 @@ class JobClient:
         Raises:
             JobAlreadyRunningError: Another process on this machine holds the job's lock; nothing was written.
         """
-        self._release_lock = hold(self._job.root, self._job.name, "program")
-        try:
-            self._start()
-        except BaseException:
-            self._release_lock()
-            raise
+        with contextlib.ExitStack() as undo:
+            self._release_lock = hold(self._job.root, self._job.name, "program")
+            undo.callback(self._release_lock)
+            self._started = start_up(self._job, self._options)
+            undo.callback(self._started.sinks.close)
+            self._start(self._started)
+            undo.pop_all()
 
-    def _start(self) -> None:
-        started = self._started = start_up(self._job, self._options)
+    def _start(self, started: Started) -> None:
         job = self._job = started.job
         settings = job.settings
         head = started.head
@@ -450,6 +450,7 @@ class JobClient:
         with self._lock:
             self._started.publisher.completed()
             self._started.coordinator.shut_down(SystemClock().steady_ms())
+            self._started.sinks.close()
         self._release_lock()
 
     def trigger_checkpoint(self, *, full: bool = False) -> CheckpointFuture:

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -94,6 +95,13 @@ class Started(NamedTuple):
 
 def start_up(job: JobDefinition, options: StartOptions) -> Started:
     """Runs S1 to S4 of a start; returns the claimed job."""
+    with ExitStack() as undo:
+        started = _start_up(job, options, undo)
+        undo.pop_all()
+    return started
+
+
+def _start_up(job: JobDefinition, options: StartOptions, undo: ExitStack) -> Started:
     storage = open_storage(job.root, job.name)
     storage.check_writable()
 
@@ -105,6 +113,7 @@ def start_up(job: JobDefinition, options: StartOptions) -> Started:
     config, shown = job.settings.checkpoint_config, job.settings.show_records
     early = config.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
     sinks = SinkCommits(job.name, job.operators, storage, log, crash.at, early=early, show_records=shown)
+    undo.callback(sinks.close)
     coordinator = CheckpointCoordinator(config)
     publisher = CheckpointPublisher(
         storage,

@@ -12,14 +12,16 @@ from pyspark.sql import DataFrame
 
 from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import Function, KeyedBatchProcessFunction
+from state_engine.api.sinks import Sink, TransactionalSink
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
+from state_engine.connectors.known import recorded_as
 from state_engine.log.records import SinkTable, StateSchema
 from state_engine.runtime.batch_function import takes_timers_together
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import TwoInputs
-from state_engine.spark.graph.sinks import DeltaSink, ForeachEpochSink, MemorySink, Sink
+from state_engine.spark.graph.sinks import DeltaSink, ForeachEpochSink, MemorySink
 from state_engine.spark.wire.handover import Handover, Reader
 
 
@@ -268,6 +270,8 @@ def recorded(node: SinkNode) -> SinkTable | None:
         return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
     if isinstance(node.sink, MemorySink):
         return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
+    if isinstance(node.sink, TransactionalSink):
+        return recorded_as(node.uid, node.sink)
     return SinkTable(uid=node.uid, kind="foreach") if isinstance(node.sink, ForeachEpochSink) else None
 
 

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 from state_engine.api.output_tag import OutputTag
+from state_engine.api.sinks import Sink
 from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.spark.graph.building import JobGraph
 from state_engine.spark.graph.nodes import Edge, OperatorNode, SinkNode, recorded
-from state_engine.spark.graph.sinks import DiscardingSink, Sink
+from state_engine.spark.graph.sinks import DiscardingSink
+from state_engine.spark.graph.upserts import check_upsert
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,13 @@ class OperatorOutput:
 
         Raises:
             DuplicateUidError: Another sink has this uid.
-            JobDefinitionError: This is no sink, or it has no uid and the job is strict; or another sink of the job
-                writes its table.
+            JobDefinitionError: This is no sink, or it has no uid and the job is strict; another sink of the job writes
+                its table; or its upserts would depend on the parallelism.
         """
         if not isinstance(sink, Sink):
             raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
+        if sink.upsert is not None:
+            check_upsert(self.operator, self.name, sink.upsert)
         place = f"{self.operator.uid}.{self.name}.{len(self.operator.sinks)}"
         if uid is None and isinstance(sink, DiscardingSink):
             uid = place  # nothing is ever looked up by this name

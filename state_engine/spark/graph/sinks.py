@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from state_engine.api.sinks import Sink
 from state_engine.errors import JobDefinitionError
 from state_engine.storage.roots import address
 
@@ -35,10 +36,6 @@ class EpochId(NamedTuple):
     def place(self) -> tuple[int, int]:
         """Generation and number."""
         return self.generation, self.epoch
-
-
-class Sink:
-    """Base of all sinks."""
 
 
 @dataclass(frozen=True, init=False)

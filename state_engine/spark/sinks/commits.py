@@ -3,15 +3,19 @@
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from state_engine.api.sinks import SinkName, TransactionalSink
 from state_engine.causes import cause_line, records_shown, report_of, sentence
 from state_engine.clock import SystemClock
+from state_engine.connectors.known import opened
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
+from state_engine.epoch.marked_sink import MarkedSink
 from state_engine.epoch.ports import TableFence
 from state_engine.epoch.sink_identity import SinkIdentity
 from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
@@ -35,7 +39,7 @@ from state_engine.storage.background import Background
 from state_engine.storage.delta_output import DeltaOutputTable
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
-from state_engine.storage.staged import read_staged
+from state_engine.storage.staged import StagedRows
 
 MEND = "Fix the sink; the epoch is sealed and its output is committed again at the next start."
 
@@ -107,18 +111,35 @@ class SinkCommits:
         ]
         self._use(columns)
 
-    def _use(self, sinks: Sequence[tuple[SinkNode, pa.Schema]], background: Background | None = None) -> None:
-        """Takes the sinks, each with the columns of its output, and where checkpoints of tables' logs are written."""
+    def _use(
+        self,
+        sinks: Sequence[tuple[SinkNode, pa.Schema]],
+        background: Background | None = None,
+        tables: Sequence[SinkTable] | None = None,
+    ) -> None:
+        """Takes the sinks.
+
+        Args:
+            sinks: Each with the columns of its output.
+            background: Where checkpoints of tables' logs are written.
+            tables: The sinks as manifests record them, if that is known.
+        """
         self._sinks = [node for node, _ in sinks]
-        tables = [sink for node in self._sinks if (sink := recorded(node)) is not None]
+        if tables is None:
+            tables = [sink for node in self._sinks if (sink := recorded(node)) is not None]
         self._identity = SinkIdentity(self._job, tables, self._holds)
-        outputs = {
-            node.uid: DeltaOutputTable(node.sink.path, schema, background)
-            for node, schema in sinks
-            if isinstance(node.sink, DeltaSink)
-        }
-        now_ms = SystemClock().now_ms
-        self._tables = {uid: TableSink(self._job, uid, table, self._log, now_ms) for uid, table in outputs.items()}
+        self._exact: dict[str, TableSink | MarkedSink] = {}
+        for node, schema in sinks:
+            if isinstance(node.sink, DeltaSink):
+                table = DeltaOutputTable(node.sink.path, schema, background)
+                self._exact[node.uid] = TableSink(self._job, node.uid, table, self._log, SystemClock().now_ms)
+            elif isinstance(node.sink, TransactionalSink):
+                self._exact[node.uid] = self._marked(node.sink, recorded(node), schema if len(schema) else None)
+
+    def _marked(self, sink: TransactionalSink, table: SinkTable | None, columns: pa.Schema | None) -> MarkedSink:
+        assert table is not None
+        connect = partial(sink.connect, SinkName(self._job, table.uid), columns)
+        return MarkedSink(self._job, table, connect, self._log, partial(StagedRows, self._storage))
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:
@@ -126,34 +147,39 @@ class SinkCommits:
         return self._identity.declared
 
     def check(self) -> None:
-        """Checks the Delta tables that exist, and writes nothing.
+        """Checks the tables and systems of exactly-once sinks, and writes nothing.
 
         Raises:
             SinkError: A table has other columns than the output, or requires more of its writers than to add finished
-                files (partitions, constraints, column mapping, …).
+                files (partitions, constraints, column mapping, …); or a system cannot be reached, or cannot take it.
         """
-        for table in self._tables.values():
-            table.check()
+        for sink in self._exact.values():
+            sink.check()
+
+    def close(self) -> None:
+        for sink in self._exact.values():
+            if isinstance(sink, MarkedSink):
+                sink.close()
 
     def fences(self) -> list[TableFence]:
-        return [table.standing() for table in self._tables.values()]
+        return [sink.standing() for sink in self._exact.values()]
 
     def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
         for node in self._sinks:
-            if node.uid not in uids or (table := self._tables.get(node.uid)) is None:
+            if node.uid not in uids or (sink := self._exact.get(node.uid)) is None:
                 continue
             stands = owed is not None and self._identity.is_current(node.uid, owed.manifest)
             files = outputs_of(owed.manifest, node.uid) if owed is not None and stands else []
             try:
-                table.adopt(generation, files)
+                sink.adopt(generation, files)
             except (MissingFileError, DamagedFileError) as error:
                 assert owed is not None
                 self._log_left_out(node, owed.manifest, error)
-                table.adopt(generation)
+                sink.adopt(generation)
 
     def prepare(self) -> None:
-        for table in self._tables.values():
-            table.create()
+        for sink in self._exact.values():
+            sink.create()
 
     def deliver(self, manifest: Manifest) -> None:
         if not self._early:
@@ -173,7 +199,7 @@ class SinkCommits:
         self._give(sinks, _Giving(sealed.manifest, MEND, commits=True, verify=True, leave_out=leave_out))
 
     def _give(self, sinks: Sequence[SinkNode], giving: "_Giving") -> None:
-        """Gives an epoch's output to sinks: to tables side by side, then to others one after the other."""
+        """Gives an epoch's output to sinks: to exactly-once ones side by side, then to others one after the other."""
         staged, epoch = giving.staged(), self._id(giving.manifest)
         # Where a sink writes elsewhere now, S1 has refused that, or the start keeps output.
         due = [node for node in sinks if node.uid in staged and self._identity.is_current(node.uid, giving.manifest)]
@@ -181,22 +207,23 @@ class SinkCommits:
         def take(node: SinkNode) -> None:
             self._take(node, epoch, staged[node.uid], giving)
 
-        _side_by_side(take, [node for node in due if node.uid in self._tables])
+        _side_by_side(take, [node for node in due if node.uid in self._exact])
         for node in due:
-            if node.uid not in self._tables:
+            if node.uid not in self._exact:
                 take(node)
 
     def _take(self, node: SinkNode, epoch: EpochId, files: Sequence[OutputFile], giving: "_Giving") -> None:
         """Gives one sink its files, or leaves out what cannot be given; announces it when the sink has taken them."""
         manifest = giving.manifest
         try:
-            self._commit_one(node, epoch, files, verify=giving.verify)
+            with records_shown(self._show_records):
+                self._commit_one(node, epoch, files, verify=giving.verify)
         except (MissingFileError, DamagedFileError) as error:
             if not giving.leave_out:
                 raise
             self._log_left_out(node, manifest, error)
-            if (table := self._tables.get(node.uid)) is not None:
-                table.leave_out(manifest.generation, manifest.epoch)
+            if (exact := self._exact.get(node.uid)) is not None:
+                exact.leave_out(manifest.generation, manifest.epoch)
             return
         except LakestateError:
             raise
@@ -250,15 +277,15 @@ class SinkCommits:
 
     def _commit_one(self, node: SinkNode, epoch: EpochId, files: Sequence[OutputFile], *, verify: bool) -> None:
         sink = node.sink
-        if (table := self._tables.get(node.uid)) is not None:
-            table.commit(epoch.generation, epoch.epoch, files, verify=verify)
+        if (exact := self._exact.get(node.uid)) is not None:
+            exact.commit(epoch.generation, epoch.epoch, files, verify=verify)
         elif isinstance(sink, MemorySink):
             sink.put(epoch, self._staged(files))
         elif isinstance(sink, ForeachEpochSink):
             sink.function(epoch, self._staged(files))
 
     def _staged(self, files: Sequence[OutputFile]) -> pa.Table:
-        return pa.concat_tables([pq.read_table(pa.BufferReader(read_staged(self._storage, file))) for file in files])
+        return StagedRows(self._storage, files).table()
 
     def check_owed(self, sealed: StoredManifest) -> None:
         manifest = sealed.manifest
@@ -267,8 +294,8 @@ class SinkCommits:
             files = outputs_of(manifest, node.uid)
             if not files or not self._identity.is_current(node.uid, manifest):
                 continue
-            if (table := self._tables.get(node.uid)) is not None:
-                table.check_owed(manifest.generation, manifest.epoch, files)
+            if (exact := self._exact.get(node.uid)) is not None:
+                exact.check_owed(manifest.generation, manifest.epoch, files)
             elif not (isinstance(node.sink, MemorySink) and self._id(manifest) in node.sink.epochs):
                 self._staged(files)
 
@@ -279,8 +306,8 @@ class SinkCommits:
         abandoned, entered = since(self._log, head, target), since(self._log, target, head)
         self._identity.check_moved(abandoned, entered, target.manifest, generation)
         for node in self._sinks:
-            if (table := self._tables.get(node.uid)) is not None:
-                table.check_rewind(target, generation)
+            if (exact := self._exact.get(node.uid)) is not None:
+                exact.check_rewind(target, generation)
             elif isinstance(node.sink, MemorySink):
                 for _, files in self._entered(node, target):
                     self._staged(files)
@@ -301,8 +328,8 @@ class SinkCommits:
                 node.sink.remove(abandoned)
                 for epoch, files in self._entered(node, target):
                     node.sink.put(epoch, self._staged(files))
-            elif (table := self._tables.get(node.uid)) is not None and target.manifest.job == self._job:
-                table.rewind(target, generation, keep_output=keep_output)
+            elif (exact := self._exact.get(node.uid)) is not None and target.manifest.job == self._job:
+                exact.rewind(target, generation, keep_output=keep_output)
 
     def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:
         """Returns what an abandoned generation gave to a memory sink, if a restore enters that generation again."""
@@ -322,7 +349,18 @@ class SinkCommits:
             return table.fence >= transaction_version(generation, epoch)
         if sink.kind == "memory":
             return EpochId(self._job, generation, epoch) in MemorySink(sink.table).epochs
-        return None
+        return self._system_holds(sink, generation, epoch)
+
+    def _system_holds(self, sink: SinkTable, generation: int, epoch: int) -> bool | None:
+        """The same for a system with transactions, which may be that of a former sink."""
+        system = opened(sink)
+        if system is None:
+            return None
+        with closing(self._marked(system, sink, None)) as marked:
+            try:
+                return marked.holds(generation, epoch)
+            except LakestateError:  # it is gone, or out of reach
+                return None
 
 
 def _side_by_side(take: Callable[[SinkNode], None], nodes: Sequence[SinkNode]) -> None:

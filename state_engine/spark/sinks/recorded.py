@@ -1,7 +1,7 @@
 """Implements the `Sinks` port for a job without its code: with its sinks as the newest manifest records them.
 
-A restore of a stopped job rewinds Delta tables and pays what is owed to them. It refuses output that only the job's own
-functions can take.
+A restore of a stopped job rewinds Delta tables, and pays what is owed to them and to databases. It refuses output that
+only sinks of the job's own code can take.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
+from state_engine.connectors.known import opened
 from state_engine.errors import SinkError
 from state_engine.log.records import SinkTable
 from state_engine.spark.graph.nodes import SinkNode
@@ -33,25 +34,28 @@ class RecordedSinks(SinkCommits):
     def __init__(self, job: str, recorded: Sequence[SinkTable], storage: CheckpointStorage, log: ManifestLog) -> None:
         super().__init__(job, (), storage, log, lambda *_: None)
         last = {table.uid: table for table in recorded}
-        nodes = [node for table in last.values() if (node := _node(table)) is not None]
-        self._use([(node, pa.schema([])) for node in nodes], Inline())  # no thread outlives a restore
+        nodes = [(table, node) for table in last.values() if (node := _node(table)) is not None]
+        sinks, tables = [(node, pa.schema([])) for _, node in nodes], [table for table, _ in nodes]
+        self._use(sinks, Inline(), tables)  # no thread outlives a restore
 
     def prepare(self) -> None:
-        """Makes no table: the job has made those that exist."""
+        """Makes nothing: the job has made those that exist."""
 
 
 def _node(table: SinkTable) -> SinkNode | None:
     if table.kind == "delta":
         exists = delta.table_version(table.table) is not None
         return SinkNode(table.uid, "main", DeltaSink(table.table)) if exists else None
+    if (system := opened(table)) is not None:
+        return SinkNode(table.uid, "main", system)
     sink = MemorySink(table.table) if table.kind == "memory" else ForeachEpochSink(_refuse)
     return SinkNode(table.uid, "main", sink)
 
 
 def _refuse(epoch: EpochId, rows: pa.Table) -> NoReturn:
     raise SinkError(
-        f"Epoch {epoch.epoch} of job {epoch.job!r} may still owe its output to a function of the job, which only the "
-        "job can call.",
+        f"Epoch {epoch.epoch} of job {epoch.job!r} may still owe its output to a sink that only the code of the job "
+        "has.",
         action="Start the job with the restore (start(restore=...), lakestate run --restore), which calls it.",
     )
 

@@ -1,6 +1,6 @@
 """All mutants, room by room."""
 
-from planted import backends, checkpoint, epoch, log, runtime, savepoint, serialization, spark, storage
+from planted import backends, checkpoint, connectors, epoch, log, runtime, savepoint, serialization, spark, storage
 
 MUTANTS = (
     *epoch.MUTANTS,
@@ -8,6 +8,7 @@ MUTANTS = (
     *checkpoint.MUTANTS,
     *savepoint.MUTANTS,
     *storage.MUTANTS,
+    *connectors.MUTANTS,
     *spark.MUTANTS,
     *backends.MUTANTS,
     *runtime.MUTANTS,
@@ -22,7 +23,7 @@ _FIXED = (
     "storage/fence-holds-for-its-own-version-only",
     "spark/source-files-of-the-epoch-before",
     "backends/rocksdb-token-in-a-write-of-its-own",
-    "backends/cleared-map-shows-its-old-entries",
+    "connectors/numbers-are-rounded",
     "runtime/side-output-loses-its-first-row",
     "serialization/lists-of-a-slice",
 )

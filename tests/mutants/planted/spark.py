@@ -75,7 +75,7 @@ MUTANTS = (
         "tables-get-an-epoch-again-beside-functions",
         "state_engine.spark.sinks.commits",
         "SinkCommits._give",
-        "            if node.uid not in self._tables:\n",
+        "            if node.uid not in self._exact:\n",
         "            if node.uid != due[0].uid:\n",
         "Tables get the same output twice in one epoch.",
         ("tests/sinks/test_side_by_side.py::test_all_take_it_at_the_same_time_and_functions_afterwards",),

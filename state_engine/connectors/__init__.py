@@ -1,0 +1,1 @@
+"""Sinks in other systems, one folder each. `README.md` lists what they own."""

@@ -1,0 +1,138 @@
+"""Bugs in sinks of systems with transactions: the marker, the statements, the types."""
+
+from mutant import Mutant
+
+SYSTEMS = "tests/sinks/test_systems_with_transactions.py"
+SUITE = "tests/connectors/test_postgres_suite.py"
+SESSIONS = "tests/connectors/test_postgres_sessions.py"
+TYPES = "tests/connectors/test_postgres_types.py"
+UPSERTS = "tests/connectors/test_postgres_upserts.py"
+
+MUTANTS = (
+    Mutant(
+        "an-epoch-is-sent-again",
+        "state_engine.epoch.marked_sink",
+        "MarkedSink._replace",
+        "_version(before) >= _version(after)",
+        "_version(before) > _version(after)",
+        "An epoch that the system has is sent once more after a crash.",
+        (f"{SYSTEMS}::test_a_driver_that_dies_anywhere_loses_and_doubles_nothing",),
+    ),
+    Mutant(
+        "a-lost-marker-begins-anew",
+        "state_engine.epoch.marked_sink",
+        "MarkedSink._refuse_unknown",
+        "        if marker is None:\n",
+        "        if marker is None and mine.epoch < 0:\n",
+        "A system that has lost its marker while the job runs gets rows as if it had none.",
+        (f"{SYSTEMS}::test_a_marker_that_was_lost_is_refused_by_a_start_and_by_a_running_driver",),
+    ),
+    Mutant(
+        "a-missing-marker-is-a-new-one",
+        "state_engine.epoch.table_fences",
+        "foreign_or_ahead",
+        "        or (one.unmarked is not None and _was_marked(log, head, one.unmarked))\n",
+        "",
+        "A start takes a system that has lost its marker for a new one, and sends what it may have.",
+        (f"{SYSTEMS}::test_a_marker_that_was_lost_is_refused_by_a_start_and_by_a_running_driver",),
+    ),
+    Mutant(
+        "another-log-is-not-noticed",
+        "state_engine.epoch.marked_sink",
+        "MarkedSink._refuse_unknown",
+        "if marker.log != mine.log:",
+        "if marker.log < 0:",
+        "Two jobs of one name take turns, and each loses what the other has already counted.",
+        (f"{SYSTEMS}::test_another_log_that_wrote_meanwhile_is_noticed_at_the_commit",),
+    ),
+    Mutant(
+        "a-broken-connection-is-used-again",
+        "state_engine.epoch.marked_sink",
+        "MarkedSink._connected",
+        "        except Exception as error:\n            self.close()\n",
+        "        except Exception as error:\n",
+        "After an error the next try uses a connection whose state nobody knows.",
+        (f"{SYSTEMS}::test_a_system_that_stays_away_ends_the_driver_and_the_next_start_pays",),
+    ),
+    Mutant(
+        "a-restore-forgets-what-it-abandons",
+        "state_engine.epoch.marked_sink",
+        "MarkedSink.check_rewind",
+        "moved = (*since(self._log, head, target), *since(self._log, target, head))",
+        "moved = since(self._log, target, head)",
+        "A restore of an older epoch doubles rows without a word.",
+        (f"{SYSTEMS}::test_output_that_would_be_abandoned_needs_keep_output",),
+    ),
+    Mutant(
+        "adopted-output-is-left-out",
+        "state_engine.epoch.marked_sink",
+        "MarkedSink.adopt",
+        "self._rows(owed) if lacks and owed else ()",
+        "()",
+        "Output that a system of another log has refused is lost once the system is adopted.",
+        (f"{SYSTEMS}::test_another_log_that_wrote_meanwhile_is_noticed_at_the_commit",),
+    ),
+    Mutant(
+        "the-marker-is-not-compared",
+        "state_engine.connectors.postgresql.statements",
+        "next_marker",
+        " AND log = $6 AND generation = $7 AND epoch = $8 RETURNING 1",
+        " AND $6::bigint + $7::bigint + $8::bigint IS NOT NULL RETURNING 1",
+        "Two drivers both write an epoch.",
+        (f"{SUITE}::TestACopyToATableOfItsOwn::test_a_commit_that_comes_again_is_refused",),
+    ),
+    Mutant(
+        "the-marker-is-replaced-alone",
+        "state_engine.connectors.postgresql.connection",
+        "PostgresConnection._replace",
+        "            write(run)\n",
+        "            self._connection.commit()\n            write(run)\n",
+        "After a crash between the two transactions the rows of an epoch are lost.",
+        (f"{SUITE}::TestACopyToATableOfItsOwn::test_rows_that_cannot_be_read_to_their_end_change_nothing",),
+    ),
+    Mutant(
+        "a-hung-session-is-waited-for",
+        "state_engine.connectors.postgresql.connection",
+        "PostgresConnection._replace",
+        "                run(statements.END_OTHERS, _application(self._name))\n",
+        "",
+        "A driver that hangs in its transaction stops the job that has replaced it.",
+        (f"{SESSIONS}::test_a_session_that_hangs_in_its_transaction_is_ended",),
+    ),
+    Mutant(
+        "numbers-are-rounded",
+        "state_engine.connectors.postgresql.types",
+        "TableColumn.takes",
+        'return self.type == "numeric" or _scale(self.type) >= _scale(ours)',
+        "return True",
+        "A decimal loses digits in a column with fewer of them.",
+        (f"{TYPES}::test_which_columns_take_which_values",),
+    ),
+    Mutant(
+        "any-row-of-a-key-wins",
+        "state_engine.connectors.postgresql.statements",
+        "latest",
+        "{quoted(ORDER)} DESC",
+        "{quoted(ORDER)}",
+        "An upsert keeps the first row of a key in an epoch.",
+        (f"{UPSERTS}::test_the_last_row_of_a_key_is_there",),
+    ),
+    Mutant(
+        "an-older-version-replaces-a-newer-one",
+        "state_engine.connectors.postgresql.statements",
+        "insert",
+        "t.{version} <= EXCLUDED.{version}",
+        "t.{version} <> EXCLUDED.{version}",
+        "A row with an older version that comes in a later epoch wins.",
+        (f"{UPSERTS}::test_the_largest_version_wins_whatever_the_order",),
+    ),
+    Mutant(
+        "retracted-rows-are-written",
+        "state_engine.connectors.postgresql.connection",
+        "PostgresConnection._write",
+        "source += f\" WHERE {statements.quoted(upsert.op)} <> '-D'\"",
+        'source += ""',
+        "A row that was deleted is there again.",
+        (f"{UPSERTS}::test_the_last_row_of_a_key_is_there",),
+    ),
+)
