@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from state_engine.api.sinks import SinkConnection, SinkMarker, SinkName, TransactionalSink
+    from state_engine.connectors.kafka.sink import KafkaSink
     from state_engine.connectors.postgresql.sink import PostgresSink
     from state_engine.spark.driver.client import EpochSummary, JobClient
     from state_engine.spark.driver.savepoint_writer import SparkWriter
@@ -28,6 +29,7 @@ _HOMES = {
     "EpochSummary": "driver.client",
     "ForeachEpochSink": "graph.sinks",
     "JobClient": "driver.client",
+    "KafkaSink": "state_engine.connectors.kafka.sink",
     "MemorySink": "graph.sinks",
     "PostgresSink": "state_engine.connectors.postgresql.sink",
     "Sink": "graph.sinks",
@@ -60,6 +62,7 @@ __all__ = [
     "EpochSummary",
     "ForeachEpochSink",
     "JobClient",
+    "KafkaSink",
     "MemorySink",
     "PostgresSink",
     "Sink",

@@ -1,4 +1,4 @@
-"""Provides Delta's jars: resolved once, kept in a cache, handed to Spark as files.
+"""Provides the jars of Delta and of connectors: resolved once, kept in a cache, handed to Spark as files.
 
 `spark.jars.packages` would ask Ivy at every start, which costs 4 s each time; `spark.jars` with the files of Delta's
 own groups does not. So a child process lets Delta's pip helper resolve once, and the jars are kept under
@@ -10,7 +10,8 @@ A folder is built under a unique name and renamed into place. So a download that
 finished one, and two processes that resolve at the same time do not disturb each other. `LAKESTATE_JARS` names a folder
 of jars for machines without a network.
 
-`python -m state_engine.spark.jars` fills the cache ahead of time.
+`python -m state_engine.spark.jars` fills the cache ahead of time. `kafka` and `kafka-broker` behind it add what Spark
+needs to read Kafka, and a broker.
 """
 
 import hashlib
@@ -22,9 +23,14 @@ import sys
 import tempfile
 import uuid
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pyspark
 
 from state_engine.errors import LakestateError
 
@@ -35,11 +41,36 @@ OWN_GROUPS = ("io.delta_", "io.unitycatalog_")
 """Beginnings of Ivy's file names of the jars that Delta needs beyond those that pyspark ships."""
 
 Resolver = Callable[[Path], list[Path]]
-"""Downloads Delta and its dependencies below the given empty folder, and returns the jars."""
+"""Downloads what is needed below the given empty folder, and returns the jars."""
+
+
+class JarSet(NamedTuple):
+    """Jars that belong together.
+
+    Attributes:
+        what: What they are, for messages.
+        coordinates: What to resolve; the first one names the folder in the cache.
+        needed: Names of the jars without which a folder of a machine without a network does not have the set.
+        resolve: Downloads them.
+        own: Beginnings of Ivy's file names of the jars to keep; empty: all.
+        deep: Whether the set has more jars than those of its coordinates.
+    """
+
+    what: str
+    coordinates: tuple[str, ...]
+    needed: tuple[str, ...]
+    resolve: Resolver
+    own: tuple[str, ...] = ()
+    deep: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder in the cache."""
+        return self.coordinates[0].replace(":", "_")
 
 
 class JarsUnavailableError(LakestateError):
-    """Delta's jars are neither on this machine nor available."""
+    """Jars are neither on this machine nor available."""
 
 
 def coordinate() -> str:
@@ -68,25 +99,87 @@ def delta_jars(folder: Path | None = None, *, resolve: Resolver | None = None) -
     Raises:
         JarsUnavailableError: The folder lacks a jar, a jar is damaged, or nothing could be downloaded.
     """
+    return _provided(_delta(resolve or _resolve_with_ivy), folder)
+
+
+def connector_jars(connectors: Collection[str], folder: Path | None = None) -> list[Path]:
+    """Returns the jars that Spark needs for connectors; as `delta_jars`.
+
+    Args:
+        connectors: Their names: `kafka`.
+        folder: A folder that holds them, too.
+
+    Raises:
+        JarsUnavailableError: There is no connector of this name, or as `delta_jars`.
+    """
+    jars: list[Path] = []
+    for name in connectors:
+        if name not in CONNECTORS:
+            raise JarsUnavailableError(
+                f"There is no connector {name!r}.", action=f"Choose one of: {', '.join(sorted(CONNECTORS))}."
+            )
+        jars += _provided(CONNECTORS[name](), folder)
+    return jars
+
+
+def broker_jars() -> list[Path]:
+    """Returns the jars of a Kafka broker, for tests and examples; raises JarsUnavailableError as `delta_jars`."""
+    ships = Path(pyspark.__file__).parent / "jars"  # Spark's Ivy leaves out what Spark itself has
+    return [*_provided(_kafka_broker()), *ships.glob("scala-library-*.jar")]
+
+
+def _provided(wanted: JarSet, folder: Path | None = None) -> list[Path]:
     if folder is None and (named := os.environ.get("LAKESTATE_JARS")):
         folder = Path(named).expanduser()
     if folder is not None:
-        return _from_folder(folder)
-    cached = cache_folder() / coordinate().replace(":", "_")
+        return _from_folder(folder, wanted)
+    cached = cache_folder() / wanted.folder
     if (jars := _complete(cached)) is not None:
         return jars
-    return _fill(cached, resolve or _resolve_with_ivy)
+    return _fill(cached, wanted)
 
 
-def _from_folder(folder: Path) -> list[Path]:
+def _delta(resolve: Resolver) -> JarSet:
     _, artifact, release = coordinate().split(":")
-    needed = [f"{artifact}-{release}.jar", f"delta-storage-{release}.jar"]
-    action = (
-        f"Copy the folder that `python -m state_engine.spark.jars` prints on a machine with a network, "
-        f"or name another one with LAKESTATE_JARS; it must hold {' and '.join(needed)}."
+    needed = (f"{artifact}-{release}.jar", f"delta-storage-{release}.jar")
+    return JarSet("Delta", (coordinate(),), needed, resolve, OWN_GROUPS, deep=True)
+
+
+def _kafka() -> JarSet:
+    """The jars of Spark's Kafka source, and nothing that pyspark ships."""
+    coordinates = (
+        f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{version('pyspark')}",
+        f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:4.0.0",  # its release of 4.2.0 is not served
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "org.apache.commons:commons-pool2:2.12.1",
     )
+    return JarSet("Kafka", coordinates, _names(coordinates), partial(_resolve_alone, coordinates))
+
+
+def _kafka_broker() -> JarSet:
+    """The jars of a broker, with all that they need."""
+    coordinates = (f"org.apache.kafka:kafka_{SCALA}:4.1.0", "org.apache.kafka:kafka-tools:4.1.0")
+    resolve = partial(_resolve_alone, coordinates, deep=True)
+    return JarSet("a Kafka broker", coordinates, _names(coordinates), resolve, deep=True)
+
+
+CONNECTORS: Mapping[str, Callable[[], JarSet]] = MappingProxyType({"kafka": _kafka})
+"""The connectors of Spark that `local_session(connectors=[…])` knows."""
+
+
+def _names(coordinates: Sequence[str]) -> tuple[str, ...]:
+    return tuple("{1}-{2}.jar".format(*one.split(":")) for one in coordinates)
+
+
+def _from_folder(folder: Path, wanted: JarSet) -> list[Path]:
+    action = (
+        "Copy the folders that `python -m state_engine.spark.jars` prints on a machine with a network, or name another "
+        f"one with LAKESTATE_JARS; it must hold {' and '.join(wanted.needed)}."
+    )
+    groups = {one.split(":")[0] for one in wanted.coordinates}
     jars = sorted(folder.glob("*.jar"))
-    missing = [name for name in needed if not any(jar.name in (name, f"io.delta_{name}") for jar in jars)]
+    found = {_bare(jar.name, groups): jar for jar in jars}
+    missing = [name for name in wanted.needed if name not in found]
     if missing:
         raise JarsUnavailableError(f"The folder of jars {folder} does not hold {' and '.join(missing)}.", action=action)
     if (folder / MARKER).exists() and _complete(folder) is None:
@@ -94,7 +187,12 @@ def _from_folder(folder: Path) -> list[Path]:
     for jar in jars:
         if not zipfile.is_zipfile(jar):
             raise JarsUnavailableError(f"The jar {jar} is damaged.", action=action)
-    return jars
+    return jars if wanted.deep else [found[name] for name in wanted.needed]
+
+
+def _bare(name: str, groups: Collection[str]) -> str:
+    """Returns a jar's name without the group that Ivy puts before it."""
+    return next((name.removeprefix(f"{group}_") for group in groups if name.startswith(f"{group}_")), name)
 
 
 def _complete(folder: Path) -> list[Path] | None:
@@ -114,18 +212,19 @@ def _complete(folder: Path) -> list[Path] | None:
         return None
 
 
-def _fill(cached: Path, resolve: Resolver) -> list[Path]:
+def _fill(cached: Path, wanted: JarSet) -> list[Path]:
     """Resolves into a folder of our own, then uses it as the cache, or that of another process that was faster."""
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".resolving-", dir=cached.parent))
         try:
-            kept = [jar for jar in resolve(work / "ivy") if jar.name.startswith(OWN_GROUPS)]
+            kept = [jar for jar in wanted.resolve(work / "ivy") if jar.name.startswith(wanted.own or "")]
             if not kept:
-                raise JarsUnavailableError(f"Resolving {coordinate()} gave no jar of Delta.", action=_NETWORK_ACTION)
+                what = f"Resolving {wanted.coordinates[0]} gave no jar of {wanted.what}."
+                raise JarsUnavailableError(what, action=_NETWORK_ACTION)
             ready = work / "jars"
             ready.mkdir()
-            _write_folder(ready, kept)
+            _write_folder(ready, kept, wanted.coordinates)
             jars = _put_in_place(ready, cached)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -164,14 +263,14 @@ def _set_aside(cached: Path, work: Path) -> None:
         return
 
 
-def _write_folder(folder: Path, jars: Iterable[Path]) -> None:
+def _write_folder(folder: Path, jars: Iterable[Path], coordinates: Sequence[str]) -> None:
     listed = []
     for jar in sorted(jars, key=lambda jar: jar.name):
         copy = folder / jar.name
         shutil.copyfile(jar, copy)
         _sync(copy)
         listed.append({"name": copy.name, "size": copy.stat().st_size, "sha256": _sha256(copy)})
-    marker = {"version": MARKER_VERSION, "coordinate": coordinate(), "jars": listed}
+    marker = {"version": MARKER_VERSION, "coordinate": " ".join(coordinates), "jars": listed}
     unfinished = folder / f"{MARKER}.part"
     unfinished.write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
     _sync(unfinished)
@@ -213,10 +312,39 @@ configure_spark_with_delta_pip(builder).getOrCreate().stop()
 """
 
 
+_CHILD_ALONE = """
+import sys
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]").appName("lakestate-jars")
+for key, value in (
+    ("spark.jars.ivy", sys.argv[1]),
+    ("spark.ui.enabled", "false"),
+    ("spark.driver.host", "127.0.0.1"),
+    ("spark.driver.bindAddress", "127.0.0.1"),
+):
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+for coordinate in sys.argv[3:]:
+    spark.sparkContext._jsc.sc().addJar(f"ivy://{coordinate}?transitive={sys.argv[2]}")
+spark.stop()
+"""
+
+
+def _resolve_alone(coordinates: Sequence[str], ivy: Path, *, deep: bool = False) -> list[Path]:
+    """Resolves artifacts, each alone, or `deep` with all that it needs."""
+    return _resolved(_CHILD_ALONE, ivy, (str(deep).lower(), *coordinates), coordinates[0], 1800)
+
+
 def _resolve_with_ivy(ivy: Path, timeout_s: float = 1800) -> list[Path]:
+    return _resolved(_CHILD, ivy, (), coordinate(), timeout_s)
+
+
+def _resolved(code: str, ivy: Path, arguments: Sequence[str], named: str, timeout_s: float) -> list[Path]:
+    """Runs the code that resolves, and returns the jars."""
     try:
         child = subprocess.run(
-            [sys.executable, "-c", _CHILD, str(ivy)],
+            [sys.executable, "-c", code, str(ivy), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -225,13 +353,13 @@ def _resolve_with_ivy(ivy: Path, timeout_s: float = 1800) -> list[Path]:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        message = f"{coordinate()} was not resolved within {timeout_s:.0f} s."
+        message = f"{named} was not resolved within {timeout_s:.0f} s."
         raise JarsUnavailableError(message, action=_NETWORK_ACTION) from error
     if child.returncode != 0:
         if "JAVA_GATEWAY_EXITED" in child.stderr and "resolving dependencies" not in child.stderr:
             action = "Install Java 17 or 21 and set JAVA_HOME if it is not the first `java` on PATH."
-            raise JarsUnavailableError(f"{coordinate()} was not resolved: Java did not start.", action=action)
-        raise JarsUnavailableError(f"{coordinate()} was not resolved: {_reason(child.stderr)}", action=_NETWORK_ACTION)
+            raise JarsUnavailableError(f"{named} was not resolved: Java did not start.", action=action)
+        raise JarsUnavailableError(f"{named} was not resolved: {_reason(child.stderr)}", action=_NETWORK_ACTION)
     return sorted((ivy / "jars").glob("*.jar"))
 
 
@@ -243,18 +371,27 @@ def _reason(log: str) -> str:
     return "; ".join(dict.fromkeys(telling[:4])) or "no output"
 
 
-def main() -> int:
-    """Fills the cache and prints its folder; the entry of `python -m state_engine.spark.jars`."""
+def main(names: Sequence[str] | None = None) -> int:
+    """Fills the cache and prints its folders; the entry of `python -m state_engine.spark.jars [kafka …]`."""
     try:
-        jars = delta_jars()
+        for name in ("", *(sys.argv[1:] if names is None else names)):
+            jars = delta_jars() if not name else broker_jars() if name == "kafka-broker" else connector_jars([name])
+            print(jars[0].parent)
     except JarsUnavailableError as error:
         print(error, file=sys.stderr)
         return 1
-    print(jars[0].parent)
     return 0
 
 
-__all__ = ["JarsUnavailableError", "cache_folder", "coordinate", "delta_jars"]
+__all__ = [
+    "CONNECTORS",
+    "JarsUnavailableError",
+    "broker_jars",
+    "cache_folder",
+    "connector_jars",
+    "coordinate",
+    "delta_jars",
+]
 
 if __name__ == "__main__":
     sys.exit(main())

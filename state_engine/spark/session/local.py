@@ -8,14 +8,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
-from state_engine.spark.jars import delta_jars
+from state_engine.spark.jars import connector_jars, delta_jars
 from state_engine.spark.session.archive_options import archive_options
 
 LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
@@ -89,6 +89,7 @@ def local_session(
     jars_folder: Path | None = None,
     shuffle_partitions: int = 2,
     memory: str = "2g",
+    connectors: Collection[str] = (),
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Returns a session on this machine that reads and writes Delta.
@@ -102,6 +103,7 @@ def local_session(
         jars_folder: A folder with Delta's jars, for machines without a network.
         shuffle_partitions: `spark.sql.shuffle.partitions`, small because epochs are.
         memory: Heap of the JVM.
+        connectors: Spark's connectors whose jars the session gets, too: `kafka`.
         extra: Settings that are added to, or replace, the defaults.
 
     Raises:
@@ -110,7 +112,7 @@ def local_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark looks for a name of this machine, and warns
     builder = SparkSession.Builder().master(f"local[{cores}]").appName(app_name)
-    for key, value in session_settings(jars_folder, shuffle_partitions, memory, extra or {}).items():
+    for key, value in session_settings(jars_folder, shuffle_partitions, memory, extra or {}, connectors).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -125,6 +127,7 @@ def session_settings(
     shuffle_partitions: int = 2,
     memory: str = "2g",
     extra: Mapping[str, str] = MappingProxyType({}),
+    connectors: Collection[str] = (),
 ) -> dict[str, str]:
     """Returns all settings of `local_session` except the master and the name, for callers that make their own session.
 
@@ -137,7 +140,7 @@ def session_settings(
         # The interpreter of the driver, not the first python3 on PATH.
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
-        "spark.jars": ",".join(str(jar) for jar in delta_jars(jars_folder)),
+        "spark.jars": ",".join(map(str, [*delta_jars(jars_folder), *connector_jars(connectors, jars_folder)])),
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{logging}" {archive_options()}',

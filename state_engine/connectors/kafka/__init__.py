@@ -1,0 +1,1 @@
+"""The exactly-once sink that writes to Kafka."""
