@@ -17,7 +17,6 @@ from benchmarks import (
     long_life,
     operation_report,
     operations,
-    postgresql,
     state_backends,
     state_sizes,
     streams,
@@ -34,6 +33,8 @@ from benchmarks.forms.model import Sizes
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import ENGINES as LATENCY_ENGINES
+from benchmarks.loads import kafka, postgresql
+from benchmarks.loads import model as loads
 from benchmarks.model import FRAUD_ENGINES, NEXMARK_ENGINES
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.nexmark.queries import QUERIES
@@ -396,7 +397,21 @@ def run_postgresql(
     """An epoch into a table of PostgreSQL, next to the bare bulk load of the same driver."""
     with folder_at(work) as folder:
         report = postgresql.measure(folder, tell, count(rows), rounds)
-    finish(report, json, check, postgresql.show)
+    finish(report, json, check, loads.show)
+
+
+@app.command("kafka")
+def run_kafka(
+    json: Json = None,
+    check: Check = False,
+    rows: Annotated[str, typer.Option(help="Records of an epoch.")] = str(kafka.ROWS),
+    rounds: Annotated[int, typer.Option(min=1, help="How many epochs each way sends.")] = 3,
+    work: Work = None,
+) -> None:
+    """An epoch into a topic of Kafka, next to a loop of the same client."""
+    with folder_at(work) as folder:
+        report = kafka.measure(folder, tell, count(rows), rounds)
+    finish(report, json, check, loads.show)
 
 
 @app.command("all")

@@ -24,7 +24,6 @@ from benchmarks import (
     operation_report,
     operations,
     plots,
-    postgresql,
     report,
     state_backends,
     state_sizes,
@@ -40,12 +39,14 @@ from benchmarks.forms.model import FormRow, Sizes
 from benchmarks.fraud import measure as fraud
 from benchmarks.latency import measure as latency
 from benchmarks.latency.model import LATENCY, LatencyRow
+from benchmarks.loads import kafka, postgresql
+from benchmarks.loads import model as loads
+from benchmarks.loads.model import KAFKA, POSTGRESQL, LoadRow
 from benchmarks.long_life import LONG_LIFE, LifeRow
 from benchmarks.model import FRAUD, NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORKER_MEMORY, Result, Verdict
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS, Operation
 from benchmarks.plots import Row
-from benchmarks.postgresql import POSTGRESQL, LoadRow
 from benchmarks.state_sizes import Epochs
 from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
@@ -159,7 +160,13 @@ def parts(*, small: bool) -> dict[str, Part]:
         POSTGRESQL: Part(
             "An epoch into a table of PostgreSQL, next to the bare bulk load of the same driver.",
             lambda folder, tell: postgresql.measure(folder, tell, 20_000 if small else postgresql.ROWS),
-            postgresql.show,
+            loads.show,
+            LoadRow,
+        ),
+        KAFKA: Part(
+            "An epoch into a topic of Kafka, next to a loop of the same client.",
+            lambda folder, tell: kafka.measure(folder, tell, 20_000 if small else kafka.ROWS),
+            loads.show,
             LoadRow,
         ),
         **{epochs.workload: _sizes(epochs, keys) for epochs in (state_sizes.SMALL, large)},

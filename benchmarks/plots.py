@@ -15,10 +15,10 @@ from benchmarks.dagster_partitions import PartitionRow
 from benchmarks.failover.model import FailoverRow
 from benchmarks.forms.model import FormRow
 from benchmarks.latency.model import LatencyRow
+from benchmarks.loads.model import LoadRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
-from benchmarks.postgresql import LoadRow
 from benchmarks.tick_model import Tick
 
 Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow

@@ -11,11 +11,11 @@ from benchmarks.failover.model import FailoverLimit, FailoverRow, judge_failover
 from benchmarks.forms.measure import judge_forms
 from benchmarks.forms.model import FormLimit, FormRow
 from benchmarks.latency.model import LatencyLimit, LatencyRow, judge_latency
+from benchmarks.loads.model import LoadRow, judge_loads
 from benchmarks.long_life import LifeLimit, LifeRow, judge_life
 from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
-from benchmarks.postgresql import LoadRow, judge_loads
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))

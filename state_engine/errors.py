@@ -165,6 +165,14 @@ class SourceFileMissingError(RestoreError):
     """Input that the job still has to read, or must recognise, is gone."""
 
 
+class SourcePositionLostError(RestoreError):
+    """A source no longer has what a position needs: a topic or its records are gone, or count something else."""
+
+
+class SourceUnavailableError(LakestateError):
+    """A source did not answer whether it still has what a position needs."""
+
+
 class UnknownOperatorError(RestoreError):
     """State of an operator that the job no longer has."""
 

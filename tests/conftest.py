@@ -35,7 +35,7 @@ def spark() -> "Iterator[SparkSession]":
     from state_engine.spark.session.local import local_session
 
     with contextlib.chdir(ROOT):  # where the JVM stays, even if the first test that needs it is elsewhere
-        session = local_session("lakestate-tests")
+        session = local_session("lakestate-tests", connectors=["kafka"])
     yield session
     session.stop()
 

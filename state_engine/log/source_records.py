@@ -25,13 +25,14 @@ class SourceFingerprint(Record, frozen=True, kw_only=True):
     """What must not change about a source unless the start allows it. `options` are those that decide what is read.
 
     `former` are the paths at which a file source read before, or former spellings of its path: files that it read then
-    are recorded below them.
+    are recorded below them. `ids` are the ids of Kafka's topics, by their names, as a start has found them.
     """
 
     kind: str
     path: str
     options: dict[str, str] = msgspec.field(default_factory=dict)
     former: tuple[str, ...] = ()
+    ids: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def files_read(

@@ -16,10 +16,10 @@ from benchmarks.everything import Part, add_verdicts, measure, parts, plan_of
 from benchmarks.failover.model import FailoverRow
 from benchmarks.forms.model import FormRow
 from benchmarks.latency.model import LatencyRow
+from benchmarks.loads.model import LoadRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
-from benchmarks.postgresql import LoadRow
 from benchmarks.rounds import Report
 from benchmarks.thresholds import Ratio, Thresholds
 from benchmarks.tick_model import Tick
@@ -185,7 +185,7 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
     assert others == {
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
         "dagster_partitions": PartitionRow, "wide": FormRow, "skew": FormRow, "sinks": FormRow,
-        "failover": FailoverRow, "postgresql": LoadRow,
+        "failover": FailoverRow, "postgresql": LoadRow, "kafka": LoadRow,
     }  # fmt: skip
 
 

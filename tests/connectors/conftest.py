@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import re
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,6 +80,8 @@ def sink_to(server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    from kafka_ports import free_port
+
     broker = KafkaBroker(broker_jars(), tmp_path_factory.mktemp("kafka"), free_port())
     broker.start()
     yield broker
@@ -91,16 +92,3 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 def topic(request: pytest.FixtureRequest) -> str:
     """The name of a topic that does not exist yet."""
     return re.sub(r"\W", "-", request.node.originalname)[:60] + f"-{next(_numbers)}"
-
-
-def free_port() -> int:
-    """Returns a port such that it and the next one are free."""
-    while True:
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            try:
-                two.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port

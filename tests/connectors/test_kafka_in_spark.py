@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from conftest import free_port
+from kafka_ports import free_port
 from kafka_reader import read_topic
 
 from lakestate.up.broker import KafkaBroker

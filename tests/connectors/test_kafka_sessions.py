@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from conftest import free_port
+from kafka_ports import free_port
 from kafka_reader import read_topic
 from whole_job import BATCH, WholeJob, ended_at
 

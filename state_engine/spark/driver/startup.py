@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
+
 from state_engine.api.checkpoint_config import CheckpointingMode
 from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
@@ -20,6 +22,7 @@ from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, Start
 from state_engine.epoch.rewrite import is_back
 from state_engine.epoch.sink_names import described, moved
 from state_engine.epoch.source_changes import accepted
+from state_engine.epoch.source_options import KAFKA, format_of
 from state_engine.epoch.start import StartUp
 from state_engine.epoch.unread import unread
 from state_engine.errors import NotFoundError
@@ -35,12 +38,14 @@ from state_engine.savepoint.fitness import with_sizes
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.segments import segments_at, segments_of_target, source_files_of
 from state_engine.spark.driver.clock_notices import log_difference
+from state_engine.spark.driver.kafka_topics import ask_topics
 from state_engine.spark.driver.moved_sources import check_moved, follow_files
 from state_engine.spark.driver.seeding import check_files_exist, local_file_exists, remove_others, seed
 from state_engine.spark.driver.trigger import TRIGGER_INTERVAL_MS
 from state_engine.spark.graph.definition import JobDefinition, spec_of
 from state_engine.spark.graph.nodes import Edge, OperatorNode
 from state_engine.spark.graph.settings import JobSettings
+from state_engine.spark.graph.upstream import client_options
 from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.spark.worker.kill_at import KillAt, crash_from_environment
 from state_engine.storage.background import OneThread
@@ -128,6 +133,7 @@ def _start_up(job: JobDefinition, options: StartOptions, undo: ExitStack) -> Sta
     before = newest(log)
     if before is not None:
         log_difference(job.name, before.manifest.processing_time, SystemClock().now_ms())
+    request = _with_topics(job, request, before)
     _check_sources(job, request, before, open_job)
     sinks.check()
     table_fences.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
@@ -309,6 +315,20 @@ def _stream_edge(edge: Edge, *, chained: bool) -> StreamEdge:
         idle_after=strategy.idle_after if strategy is not None else None,
         chained=chained,
     )
+
+
+def _with_topics(job: JobDefinition, request: StartRequest, head: StoredManifest | None) -> StartRequest:
+    """Checks that Kafka still has what the sources are going to read; returns the request with the ids of the topics.
+
+    Raises:
+        SourcePositionLostError: It has not.
+        SourceUnavailableError: The brokers do not answer.
+    """
+    if all(format_of(source.kind) is not KAFKA for source in request.fingerprints):
+        return request
+    target = request.restore.seen.manifest if request.restore is not None else head.manifest if head else None
+    with_ids = ask_topics(job.session, client_options(job.sources.df), request.fingerprints, target)
+    return msgspec.structs.replace(request, fingerprints=with_ids)
 
 
 def _check_sources(

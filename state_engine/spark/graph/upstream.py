@@ -75,7 +75,7 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
         UnsupportedUpstreamError: One `readStream` is used twice: Spark would keep one position for both.
     """
     identities = []
-    leaves = [leaf for leaf in items(df._jdf.queryExecution().analyzed().collectLeaves()) if leaf.isStreaming()]
+    leaves = _streaming_leaves(df)
     for number, leaf in enumerate(leaves):
         if any(leaf.equals(other) for other in leaves[:number]):
             raise UnsupportedUpstreamError(
@@ -93,6 +93,11 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
     return tuple(identities)
 
 
+def client_options(df: DataFrame) -> tuple[dict[str, str], ...]:
+    """Returns all options of each source, in Spark's order, with secrets; names in lower case."""
+    return tuple(_describe(leaf)[1] for leaf in _streaming_leaves(df))
+
+
 def check_replays(df: DataFrame) -> None:
     """Refuses sources that forget what they have sent.
 
@@ -105,6 +110,10 @@ def check_replays(df: DataFrame) -> None:
                 f"The {source.kind} source cannot read again what it has read, so nothing could be exactly once.",
                 action="Use files, Delta, Kafka or rate-micro-batch, or declare it: from_stream(df, replays=False).",
             )
+
+
+def _streaming_leaves(df: DataFrame) -> list[Any]:
+    return [leaf for leaf in items(df._jdf.queryExecution().analyzed().collectLeaves()) if leaf.isStreaming()]
 
 
 def _describe(leaf: Any) -> tuple[str, dict[str, str]]:
@@ -136,4 +145,4 @@ def _options(options: Any) -> dict[str, str]:
     return by_name
 
 
-__all__ = ["check_replays", "check_upstream", "fingerprints"]
+__all__ = ["check_replays", "check_upstream", "client_options", "fingerprints"]

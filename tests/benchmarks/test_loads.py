@@ -1,4 +1,4 @@
-"""The workload `postgresql`: its verdicts, and a small run against a real server."""
+"""The workloads `postgresql` and `kafka`: their verdicts, and small runs against a real server and a real broker."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from postgres_programs import needed_programs
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.postgresql import APPENDS, BARE, CASTS, UPSERTS, LoadRow, judge_loads
+from benchmarks.loads.model import APPENDS, BARE, CASTS, KAFKA, POSTGRESQL, UPSERTS, LoadRow, judge_loads
 
 
 def row(label: str, **changed: Any) -> LoadRow:
@@ -20,7 +20,7 @@ def row(label: str, **changed: Any) -> LoadRow:
         "records_per_second": 400_000.0,
         "cpu_us": 1.0,
     }
-    return LoadRow(label=label, **{"results_equal": True, **figures, **changed})
+    return LoadRow(label=label, **{"workload": POSTGRESQL, "results_equal": True, **figures, **changed})
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,24 @@ def test_wrong_results_and_missing_rows_reach_nothing() -> None:
     assert judge_loads([]) == []
 
 
-def test_a_small_run(tmp_path: Path) -> None:
-    needed_programs()
+def test_workloads_are_judged_apart() -> None:
+    fast = [row(APPENDS), row(BARE)]
+    slow = [row(APPENDS, workload=KAFKA, records_per_second=10.0), row(BARE, workload=KAFKA)]
+    assert [verdict.reached for verdict in judge_loads([*fast, *slow])] == [True, True, False, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workload", "labels"), [(POSTGRESQL, (BARE, APPENDS, CASTS, UPSERTS)), (KAFKA, (BARE, APPENDS))]
+)
+def test_a_small_run(tmp_path: Path, workload: str, labels: tuple[str, ...]) -> None:
+    if workload == POSTGRESQL:
+        needed_programs()
     out = tmp_path / "out.json"
-    arguments = ["postgresql", "--rows", "3k", "--rounds", "2", "--json", str(out), "--work", str(tmp_path / "work")]
+    arguments = [workload, "--rows", "3k", "--rounds", "2", "--json", str(out), "--work", str(tmp_path / "work")]
     run = CliRunner().invoke(app, arguments)
     assert run.exit_code == 0, run.output
     rows = json.loads(out.read_text())
-    assert [(one["label"], one["records"], one["results_equal"]) for one in rows] == [
-        (label, 3_000, True) for label in (BARE, APPENDS, CASTS, UPSERTS)
+    assert [(one["workload"], one["label"], one["records"], one["results_equal"]) for one in rows] == [
+        (workload, label, 3_000, True) for label in labels
     ]

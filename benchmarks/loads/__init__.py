@@ -1,0 +1,1 @@
+"""Epochs into systems with transactions, next to the bare loop of the same client."""

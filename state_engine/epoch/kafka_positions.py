@@ -1,0 +1,122 @@
+"""Checks whether brokers still have the records that a position in Kafka needs (S1, before anything is written).
+
+Pure.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, NoReturn
+
+from msgspec.structs import replace
+
+from state_engine.errors import SourcePositionLostError
+from state_engine.log.source_records import SourceFingerprint, SourcePosition
+
+
+class TopicState(NamedTuple):
+    """A topic as the brokers have it.
+
+    Attributes:
+        topic_id: Its id; a topic that is made anew has another one.
+        earliest: By partition, the offset of the first record that is kept.
+        latest: By partition, the offset after the last record.
+    """
+
+    topic_id: str
+    earliest: Mapping[int, int]
+    latest: Mapping[int, int]
+
+
+def offsets_of(position: SourcePosition) -> dict[str, dict[int, int]]:
+    """Returns the offsets of the next records by topic and partition, as Spark writes them."""
+    return {
+        topic: {int(number): offset for number, offset in partitions.items()}
+        for topic, partitions in json.loads(position.offset).items()
+    }
+
+
+def check_positions(
+    source: int,
+    position: SourcePosition,
+    recorded: SourceFingerprint,
+    found: Mapping[str, TopicState | None],
+    *,
+    loss_allowed: bool,
+) -> None:
+    """Compares a position with the topics.
+
+    Args:
+        source: Number of the source.
+        position: Its position.
+        recorded: The source as it was recorded with the position.
+        found: The topics of the position; None for one that does not exist.
+        loss_allowed: Whether the source has `failOnDataLoss=false`: records that were deleted are then left out.
+
+    Raises:
+        SourcePositionLostError: A topic is gone or was made anew, has fewer partitions, ends before the position, or
+            has deleted records that are still needed.
+    """
+    for topic, offsets in offsets_of(position).items():
+        state = found.get(topic)
+        if state is None:
+            _refuse(source, f"topic {topic!r} does not exist", "Make the servers those that have the topic.")
+        known = recorded.ids.get(topic)
+        if known is not None and known != state.topic_id:
+            _refuse(
+                source,
+                f"topic {topic!r} was made anew (its id was {known}, is {state.topic_id}), so its offsets count other "
+                "records",
+                "Bring the old topic back.",
+            )
+        if gone := sorted(offsets.keys() - state.latest.keys()):
+            _refuse(source, f"topic {topic!r} has no partition {gone[0]} any more", "Bring the old topic back.")
+        for number, offset in sorted(offsets.items()):
+            if offset > state.latest[number]:
+                _refuse(
+                    source,
+                    f"partition {number} of topic {topic!r} ends at offset {state.latest[number]}, before the position "
+                    f"{offset}",
+                    "Bring the topic's records back: the topic was made anew, or has lost records.",
+                )
+            if offset < state.earliest[number] and not loss_allowed:
+                _refuse(
+                    source,
+                    f"partition {number} of topic {topic!r} begins at offset {state.earliest[number]}: "
+                    f"{state.earliest[number] - offset:,} records from {offset} on that the job has not read were "
+                    "deleted (retention.ms, retention.bytes)",
+                    "To go on without these records, set failOnDataLoss=false on the source.",
+                )
+
+
+def lag_of(position: SourcePosition, found: Mapping[str, TopicState | None]) -> int:
+    """Returns how many records the topics have behind a position; new partitions count in full."""
+    offsets = offsets_of(position)
+    states = {topic: state for topic, state in found.items() if state is not None}
+    return sum(
+        max(0, latest - offsets.get(topic, {}).get(number, state.earliest[number]))
+        for topic, state in states.items()
+        for number, latest in state.latest.items()
+    )
+
+
+def with_ids(source: SourceFingerprint, found: Mapping[str, TopicState | None]) -> SourceFingerprint:
+    """Returns the source with the ids of its topics, which manifests record from now on."""
+    ids: dict[str, str] = {topic: state.topic_id for topic, state in sorted(found.items()) if state is not None}
+    return replace(source, ids=ids)
+
+
+def topics_named(options: Mapping[str, str], position: SourcePosition | None) -> Sequence[str]:
+    """Returns the topics of a source: those that its options name, and those of its position."""
+    names = [name.strip() for name in options.get("subscribe", "").split(",") if name.strip()]
+    names += json.loads(options["assign"]) if "assign" in options else []
+    return list(dict.fromkeys([*names, *(offsets_of(position) if position is not None else ())]))
+
+
+def _refuse(source: int, what: str, action: str) -> NoReturn:
+    raise SourcePositionLostError(
+        f"Source {source}: {what}.",
+        action=f"{action} Or begin a job with another name; its state begins empty, or with a savepoint of this job.",
+    )
+
+
+__all__ = ["TopicState", "check_positions", "lag_of", "offsets_of", "topics_named", "with_ids"]

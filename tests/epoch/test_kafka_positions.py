@@ -1,0 +1,78 @@
+"""What becomes of a position in Kafka when its topic has changed."""
+
+import json
+
+import pytest
+
+from state_engine.epoch.kafka_positions import TopicState, check_positions, lag_of, topics_named, with_ids
+from state_engine.errors import SourcePositionLostError
+from state_engine.log.source_records import SourceFingerprint, SourcePosition
+
+POSITION = SourcePosition(offset=json.dumps({"in": {"0": 5, "1": 7}}))
+KAFKA = SourceFingerprint(kind="kafka", path="", options={"subscribe": "in"})
+RECORDED = with_ids(KAFKA, {"in": TopicState("first", {}, {}), "gone": None})
+
+
+def state(topic_id: str = "first", earliest: tuple[int, ...] = (0, 0), latest: tuple[int, ...] = (9, 9)) -> TopicState:
+    return TopicState(topic_id, dict(enumerate(earliest)), dict(enumerate(latest)))
+
+
+def check(found: TopicState | None, recorded: SourceFingerprint = RECORDED, *, loss_allowed: bool = False) -> None:
+    check_positions(3, POSITION, recorded, {"in": found}, loss_allowed=loss_allowed)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [state(), state(earliest=(5, 7)), state(latest=(5, 7)), state(earliest=(0, 0, 0), latest=(9, 9, 4))],
+    ids=["inside", "at the beginning", "at the end", "more partitions"],
+)
+def test_a_topic_that_has_what_is_needed(found: TopicState) -> None:
+    check(found)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "Source 3: topic 'in' does not exist"),
+        (state("second"), r"topic 'in' was made anew \(its id was first, is second\)"),
+        (state(earliest=(0,), latest=(9,)), "topic 'in' has no partition 1 any more"),
+        (state(latest=(4, 9)), "partition 0 of topic 'in' ends at offset 4, before the position 5"),
+        (state(earliest=(0, 8)), "partition 1 of topic 'in' begins at offset 8: 1 records from 7 on"),
+    ],
+    ids=["gone", "made anew", "fewer partitions", "shorter", "deleted by retention"],
+)
+def test_a_topic_that_has_lost_something_is_named(found: TopicState | None, said: str) -> None:
+    with pytest.raises(SourcePositionLostError, match=said) as raised:
+        check(found)
+    assert "begin a job with another name" in raised.value.action
+
+
+def test_records_that_were_deleted_may_be_given_up_and_nothing_else() -> None:
+    check(state(earliest=(0, 8)), loss_allowed=True)
+    with pytest.raises(SourcePositionLostError, match="made anew"):
+        check(state("second", earliest=(0, 8)), loss_allowed=True)
+
+
+def test_positions_of_older_releases_have_no_ids() -> None:
+    check(state("second"), KAFKA)
+    assert RECORDED.ids == {"in": "first"}
+
+
+def test_lag() -> None:
+    assert lag_of(POSITION, {"in": state()}) == 4 + 2
+    assert lag_of(POSITION, {"in": state(latest=(5, 7))}) == 0
+    assert lag_of(POSITION, {"in": state(earliest=(0, 0, 2), latest=(5, 7, 6))}) == 4, "a new partition counts in full"
+    assert lag_of(POSITION, {"in": None}) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"subscribe": "a, b,"}, ["a", "b", "in"]),
+        ({"assign": '{"a":[0,1]}'}, ["a", "in"]),
+        ({"subscribepattern": "i.*"}, ["in"]),
+    ],
+)
+def test_which_topics_are_asked_for(options: dict[str, str], names: list[str]) -> None:
+    assert list(topics_named(options, POSITION)) == names
+    assert list(topics_named(options, None)) == names[:-1]
