@@ -33,7 +33,7 @@ PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(JARS_STAMP) ## virtual environment in .venv, locked packages, Delta's jars
+setup: $(JARS_STAMP) ## virtual environment in .venv, locked packages, jars of Delta and Kafka
 	@echo "Lakestate is set up in $(VENV)."
 
 faster: $(CLASS_ARCHIVE) ## drivers that start in two thirds of the time (takes a minute, and 180 MiB)
@@ -126,7 +126,7 @@ $(PROJECT_STAMP): $(DEPENDENCIES_STAMP)
 
 $(JARS_STAMP): $(PROJECT_STAMP)
 	@$(PYTHON) scripts/preflight.py
-	$(BIN)/python -m state_engine.spark.jars
+	$(BIN)/python -m state_engine.spark.jars kafka kafka-broker
 	@rm -f $(VENV)/.stamp-jars-* && touch $@
 
 # Without it everything works, so a Java that cannot write one stops nothing.

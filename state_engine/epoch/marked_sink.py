@@ -233,7 +233,7 @@ class MarkedSink:
 
     @contextmanager
     def _connected(self, doing: str) -> Iterator[SinkConnection]:
-        """Lends the connection; after an error it is closed, since nobody knows what state it is in.
+        """Lends the connection; after an error it is closed, since its state is unknown.
 
         Raises:
             SinkError: With the cause, for errors that are not ours.

@@ -33,7 +33,7 @@ class KafkaConnection(SinkConnection):
     """A connection for one sink.
 
     The first commit initialises transactions, which fences older drivers and ends their open transaction, and only then
-    reads the marker. From then on nobody else can commit, so the marker is that of the last commit.
+    reads the marker. From then on no other driver can commit, so the marker is that of the last commit.
 
     Args:
         servers: The brokers.
@@ -135,7 +135,7 @@ class KafkaConnection(SinkConnection):
         settings = {
             **self._settings,
             "transactional.id": self._transactional_id,
-            "partitioner": "murmur2_random",  # as Kafka's Java clients: a key has one partition, whoever writes it
+            "partitioner": "murmur2_random",  # as Kafka's Java clients: a key has one partition in all programs
             "linger.ms": self._settings.get("linger.ms", "20"),
         }
         producer = Producer(settings)
