@@ -130,7 +130,7 @@ def _holds(servers: str, topic: str, rows: int) -> bool:
         consumer.assign([TopicPartition(topic, number, 0) for number in range(_PARTITIONS)])
         left, seen, count = _PARTITIONS, set(), 0
         while left:
-            for message in consumer.consume(10_000, 30):
+            for message in consumer.consume(10_000, 0.2):
                 error = message.error()
                 if error is None:
                     seen.add((message.value() or b"")[:12])

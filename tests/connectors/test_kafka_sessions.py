@@ -4,7 +4,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from whole_job import BATCH, WholeJob, ended_at
 from lakestate.up.broker import KafkaBroker
 from state_engine.api.sinks import SinkMarker, SinkName
 from state_engine.connectors.kafka import connection as connections
-from state_engine.connectors.kafka.marker_topic import topic_of, transactional_id
+from state_engine.connectors.kafka import marker_topic
+from state_engine.connectors.kafka.errors import KafkaSinkError
+from state_engine.connectors.kafka.marker_topic import KEY, encoded, topic_of, transactional_id
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import FencedError, SinkAheadError, SinkError, SinkRewindError
 from state_engine.savepoint.restore import JobRestore
@@ -168,27 +170,51 @@ def test_markers_that_are_gone_are_refused(job: KafkaJob, broker: KafkaBroker, t
     job.start(adopt_sinks=True).steps(1)
 
 
-def test_the_marker_is_found_behind_many_aborted_transactions(job: KafkaJob, broker: KafkaBroker, topic: str) -> None:
-    job.start().sinks.close()
-    connection = job.sink.connect(NAME, None)
-    marker = connection.marker()
-    assert marker is not None
-    assert connection.commit(rows(1), marker, SECOND)
-
-    class Broken(Exception):
-        pass
-
-    def broken() -> Iterator[pa.RecordBatch]:
-        yield from rows(2)
-        raise Broken
-
-    for _ in range(30):
-        with pytest.raises(Broken):
-            connection.commit(broken(), SECOND, THIRD)
-    connection.close()
+def test_the_marker_is_found_behind_many_aborted_ones(job: KafkaJob, broker: KafkaBroker, topic: str) -> None:
+    with closing(job.sink.connect(NAME, None)) as connection:
+        connection.prepare()
+        assert connection.commit((), None, FIRST)
+        assert connection.commit(rows(1), FIRST, SECOND)
+    aborts = Producer({"bootstrap.servers": broker.servers, "transactional.id": transactional_id(topic, NAME)})
+    aborts.init_transactions()
+    for _ in range(20):
+        aborts.begin_transaction()
+        aborts.produce(topic_of(topic, NAME), encoded(THIRD), KEY)
+        aborts.flush()
+        aborts.abort_transaction()
     with closing(job.sink.connect(NAME, None)) as other:
         assert other.marker() == SECOND
-    assert [json.loads(one.value())["n"] for one in read_topic(broker.servers, topic)] == [1]
+
+
+def test_records_and_marker_are_one_transaction(
+    job: KafkaJob, broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(job.sink.connect(NAME, None)) as connection:
+        connection.prepare()
+        assert connection.commit((), None, FIRST)
+        monkeypatch.setattr(marker_topic, "encoded", lambda marker: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            connection.commit(rows(1), FIRST, SECOND)
+    assert read_topic(broker.servers, topic) == []
+
+
+def test_older_drivers_are_fenced_before_the_marker_is_read(
+    job: KafkaJob, broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = job.sink.connect(NAME, None), job.sink.connect(NAME, None)
+    old.prepare()
+    assert old.commit((), None, FIRST)
+    read = connections.KafkaConnection._read
+
+    def read_while_the_old_driver_commits(connection: Any) -> SinkMarker | None:
+        marker = read(connection)
+        with suppress(KafkaSinkError):
+            old.commit(rows(1), FIRST, SECOND)
+        return marker
+
+    monkeypatch.setattr(connections.KafkaConnection, "_read", read_while_the_old_driver_commits)
+    assert new.commit(rows(2), FIRST, SECOND)
+    assert [json.loads(one.value())["n"] for one in read_topic(broker.servers, topic)] == [2]
 
 
 def test_an_epoch_that_takes_too_long_is_named_and_leaves_nothing(

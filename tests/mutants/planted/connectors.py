@@ -7,6 +7,7 @@ SUITE = "tests/connectors/test_postgres_suite.py"
 SESSIONS = "tests/connectors/test_postgres_sessions.py"
 TYPES = "tests/connectors/test_postgres_types.py"
 UPSERTS = "tests/connectors/test_postgres_upserts.py"
+KAFKA_SESSIONS = "tests/connectors/test_kafka_sessions.py"
 
 MUTANTS = (
     Mutant(
@@ -134,5 +135,61 @@ MUTANTS = (
         'source += ""',
         "A row that was deleted is there again.",
         (f"{UPSERTS}::test_the_last_row_of_a_key_is_there",),
+    ),
+    Mutant(
+        "the-marker-is-read-before-older-drivers-are-fenced",
+        "state_engine.connectors.kafka.connection",
+        "KafkaConnection._ready",
+        "        producer.init_transactions(_SECONDS)\n        self._marker = self._read()\n",
+        "        self._marker = self._read()\n        producer.init_transactions(_SECONDS)\n",
+        "A driver that is declared dead may still commit after the new one has read the marker.",
+        (f"{KAFKA_SESSIONS}::test_older_drivers_are_fenced_before_the_marker_is_read",),
+    ),
+    Mutant(
+        "a-look-at-the-end-alone",
+        "state_engine.connectors.kafka.marker_topic",
+        "read_marker",
+        "if found is not None or begin == low:",
+        "if True:",
+        "Behind many aborted transactions the marker is not found, and the job is refused.",
+        (f"{KAFKA_SESSIONS}::test_the_marker_is_found_behind_many_aborted_ones",),
+    ),
+    Mutant(
+        "uncommitted-markers-count",
+        "state_engine.connectors.kafka.marker_topic",
+        "read_marker",
+        '"isolation.level": "read_committed"',
+        '"isolation.level": "read_uncommitted"',
+        "An epoch whose transaction was aborted counts as sent, and is lost.",
+        (f"{KAFKA_SESSIONS}::test_the_marker_is_found_behind_many_aborted_ones",),
+    ),
+    Mutant(
+        "the-marker-is-sent-apart",
+        "state_engine.connectors.kafka.connection",
+        "KafkaConnection.commit",
+        "                producer.produce(self._markers, key",
+        "                _commit(producer, began + self._timeout_s)\n"
+        "                producer.begin_transaction()\n"
+        "                producer.produce(self._markers, key",
+        "After a crash between the two transactions an epoch is sent again.",
+        (f"{KAFKA_SESSIONS}::test_records_and_marker_are_one_transaction",),
+    ),
+    Mutant(
+        "a-topic-that-was-made-anew-goes-on",
+        "state_engine.epoch.kafka_positions",
+        "check_positions",
+        "known is not None and known != state.topic_id",
+        "known is not None and known == ''",
+        "A job reads other records from the middle of a new topic of the same name.",
+        ("tests/epoch/test_kafka_positions.py::test_a_topic_that_has_lost_something_is_named",),
+    ),
+    Mutant(
+        "deleted-records-are-left-out",
+        "state_engine.epoch.kafka_positions",
+        "check_positions",
+        "offset < state.earliest[number] and not loss_allowed",
+        "offset < 0 and not loss_allowed",
+        "Records that Kafka has deleted before the job read them are missing without a word.",
+        ("tests/epoch/test_kafka_positions.py::test_a_topic_that_has_lost_something_is_named",),
     ),
 )
