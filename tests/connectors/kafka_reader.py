@@ -6,10 +6,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 
-def read_topic(servers: str, topic: str, *, isolation: str = "read_committed") -> list[Any]:
+def read_topic(servers: str, topic: str, *, isolation: str = "read_committed", **settings: Any) -> list[Any]:
     """Returns the messages of all partitions, partition by partition."""
     consumer = Consumer(
         {
+            **settings,
             "bootstrap.servers": servers,
             "group.id": uuid.uuid4().hex,
             "enable.auto.commit": False,
