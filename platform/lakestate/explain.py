@@ -48,8 +48,9 @@ def _explained(job: str, root: str, options: dict[str, str], *, with_spark: bool
         return explain_job(build_dry(job, root, options))
     factory = load_job(job)
     from state_engine.spark import local_session
+    from state_engine.spark.session.connectors import connectors_of
 
-    session = local_session(f"explain-{job}")
+    session = local_session(f"explain-{job}", connectors=connectors_of(factory))
     try:
         with redirect_stdout(sys.stderr):
             built = factory(session, root, options)

@@ -11,6 +11,7 @@ A factory takes the Spark session, the folder of the job's state and the options
 job, not started.
 """
 
+import functools
 import importlib.metadata
 import importlib.util
 import sys
@@ -145,6 +146,7 @@ def load_job(name: str) -> JobFactory:
             action="Register a function of (spark, root, options) that returns the job.",
         )
 
+    @functools.wraps(factory)  # with what the factory says of itself, such as the connectors that it needs
     def build(spark: Any, root: str, options: Mapping[str, str]) -> Any:
         named_options = options if isinstance(options, AnyOption) else GivenOptions(name, options)
         return _checked(name, entry.value, factory(spark, root, named_options))

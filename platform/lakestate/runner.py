@@ -239,8 +239,9 @@ def run(
         hold(root, job, "driver")  # until this process ends; before the slow steps
         # Imported here: a misspelt command must not wait for Spark.
         from state_engine.spark import local_session
+        from state_engine.spark.session.connectors import connectors_of
 
-        spark = local_session(f"lakestate-{job}", cores)
+        spark = local_session(f"lakestate-{job}", cores, connectors=connectors_of(factory))
         options = dict(pair.split("=", 1) for pair in option or [])
         pipeline = factory(spark, root, options)
         client = pipeline.start(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from state_engine.spark.graph.stream import DataStream
     from state_engine.spark.job import StreamJob
+    from state_engine.spark.session.connectors import needs_connectors
     from state_engine.spark.session.local import CLUSTER_DEFAULTS, local_session
 
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
     "StreamJob": "job",
     "TransactionalSink": "state_engine.api.sinks",
     "local_session": "session.local",
+    "needs_connectors": "session.connectors",
 }
 
 
@@ -73,4 +75,5 @@ __all__ = [
     "StreamJob",
     "TransactionalSink",
     "local_session",
+    "needs_connectors",
 ]

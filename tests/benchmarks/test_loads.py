@@ -51,7 +51,11 @@ def test_workloads_are_judged_apart() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("workload", "labels"), [(POSTGRESQL, (BARE, APPENDS, CASTS, UPSERTS)), (KAFKA, (BARE, APPENDS))]
+    ("workload", "labels"),
+    [
+        (POSTGRESQL, (BARE, APPENDS, CASTS, UPSERTS)),
+        pytest.param(KAFKA, (BARE, APPENDS), marks=pytest.mark.long),
+    ],
 )
 def test_a_small_run(tmp_path: Path, workload: str, labels: tuple[str, ...]) -> None:
     if workload == POSTGRESQL:

@@ -78,6 +78,8 @@ def check(servers: str, records: int, keys: int) -> None:
     assert found == {key: [(n, place + 1) for place, n in enumerate(numbers)] for key, numbers in wanted.items()}
 
 
+# Without a JVM: test_kafka_sessions.py::test_a_driver_that_dies_loses_and_doubles_nothing.
+@pytest.mark.long
 def test_a_job_that_is_killed_after_its_output_was_sent(own_broker: KafkaBroker, tmp_path: Path) -> None:
     write_input(own_broker.servers, 1_000, 30)
     killed = begin(tmp_path, own_broker.servers, 300, crash_at="E7_SINK_COMMITTED@3")

@@ -18,7 +18,7 @@ from state_engine.spark.graph.nodes import SinkNode
 from state_engine.spark.jars import broker_jars
 from state_engine.spark.sinks.recorded import RecordedSinks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 PASSWORD = "an-umbrella-in-July"
 VARIABLE = "LAKESTATE_KAFKA_SASL_PASSWORD"
 

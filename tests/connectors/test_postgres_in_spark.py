@@ -60,6 +60,8 @@ def check(query: Query, schema: str, rows: int, keys: int) -> None:
     assert query(f"SELECT count(*) FROM {schema}.latest AS t JOIN ({newest}) AS l USING (k, c, n)") == [(keys,)]
 
 
+# Without a JVM: test_postgres_sessions.py::test_a_driver_that_dies_loses_and_doubles_nothing.
+@pytest.mark.long
 def test_a_job_that_is_killed_between_its_two_sinks(
     server: PostgresServer, query: Query, schema: str, tmp_path: Path
 ) -> None:

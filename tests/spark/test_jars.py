@@ -242,3 +242,54 @@ def test_as_a_command_it_prints_the_folder(tmp_path: Path) -> None:
         assert done.returncode == code
         assert str(folder) in (done.stderr if code else done.stdout)
         assert "Traceback" not in done.stderr
+
+
+def test_connectors_have_folders_of_their_own_and_are_resolved_once(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, ...]] = []
+
+    def resolve(code: str, ivy: Path, arguments: tuple[str, ...], named: str, timeout_s: float) -> list[Path]:
+        calls.append(arguments)
+        artifacts = [one.split(":") for one in arguments[1:]]
+        return [make_jar(ivy / "jars" / f"{group}_{name}-{release}.jar") for group, name, release in artifacts]
+
+    monkeypatch.setattr(jars, "_resolved", resolve)
+    found = names(jars.connector_jars(["kafka"]))
+    assert [name.partition("_")[2].rpartition("-")[0] for name in found] == [
+        "commons-pool2", "kafka-clients", "spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13",
+    ]  # fmt: skip
+    assert names(jars.connector_jars(["kafka"])) == found
+    assert [arguments[0] for arguments in calls] == ["false"], "each artifact alone, once"
+    broker = names(jars.broker_jars())
+    assert any("kafka_2.13" in name for name in broker)
+    assert any(name.startswith("scala-library") for name in broker)
+    assert calls[1][0] == "true"
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_a_folder_of_a_machine_without_a_network_holds_the_connectors_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKESTATE_JARS", str(tmp_path / "folder"))
+    for name in OWN:
+        make_jar(tmp_path / "folder" / name)
+    with pytest.raises(JarsUnavailableError, match=r"does not hold spark-sql-kafka-0-10_2.13-4.2.0.jar and") as caught:
+        jars.connector_jars(["kafka"])
+    assert "LAKESTATE_JARS" in caught.value.action
+    wanted = [
+        "org.apache.spark_spark-sql-kafka-0-10_2.13-4.2.0.jar",
+        "spark-token-provider-kafka-0-10_2.13-4.0.0.jar",
+        "org.apache.kafka_kafka-clients-3.9.1.jar",
+        "commons-pool2-2.12.1.jar",
+    ]
+    for name in wanted:
+        make_jar(tmp_path / "folder" / name)
+    assert names(jars.connector_jars(["kafka"])) == wanted
+    assert jars.connector_jars([]) == []
+
+
+def test_a_connector_that_does_not_exist_is_named() -> None:
+    with pytest.raises(JarsUnavailableError, match="no connector 'pulsar'") as caught:
+        jars.connector_jars(["pulsar"])
+    assert "kafka" in caught.value.action
