@@ -24,7 +24,7 @@ from lakestate.rest.bodies import KeyGroupsRestore, KeyGroupsResult, Triggered
 from lakestate.rest.ends import EndedOperation, ended_as, find_end
 from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import is_id, job_id
-from lakestate.rest.job_bodies import Incarnation, JobExceptions, StatusOnly
+from lakestate.rest.job_bodies import Incarnation, JobExceptions, SourceLag, StatusOnly
 from lakestate.rest.triggers import Kind
 from state_engine.errors import LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
@@ -93,6 +93,21 @@ def state_of(root: str, job: str) -> ProcessState | None:
         return ProcessState(*shown, None, f"It does not answer: {error}")
     problem = f"{seen[0].exception_name}: {seen[0].stacktrace}" if seen else None
     return ProcessState(*shown, state, problem)
+
+
+def sources_of(root: str, job: str) -> list[SourceLag]:
+    """Returns how far the sources of a job are behind, as its process tells; empty if it does not answer."""
+    process = process_of(root, job)
+    if process is None or process.endpoint is None:
+        return []
+    try:
+        return msgspec.json.decode(fetch(process.endpoint, f"/jobs/{job_id(job)}"), type=_Sources).sources
+    except (OSError, RequestRefusedError, *UNDECODABLE):
+        return []
+
+
+class _Sources(msgspec.Struct):
+    sources: list[SourceLag] = []
 
 
 def _told(process: JobProcess) -> Process:

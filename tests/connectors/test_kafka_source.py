@@ -1,6 +1,7 @@
 """Starts of a job whose topic has lost what the job still needs: refused by name, and nothing is written."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,26 @@ def test_brokers_that_do_not_answer_are_named(made: Topic, monkeypatch: pytest.M
     with pytest.raises(SourceUnavailableError, match=f"The Kafka brokers {nobody} were asked.*TimeoutException"):
         made.job(nobody).start(available_now=True)
     assert made.epochs() == before
+
+
+def test_lag_of_a_running_job(made: Topic) -> None:
+    made.send(*range(4, 30))
+    client = made.job(maxOffsetsPerTrigger="5").start()
+    try:
+        seen: list[int] = []
+        until = time.monotonic() + 60
+        while not seen or seen[-1]:
+            assert time.monotonic() < until, seen
+            [lag] = client.source_lags()
+            assert lag.name == "source"
+            if lag.records is not None and seen[-1:] != [lag.records]:
+                seen.append(lag.records)
+            time.sleep(0.02)
+        assert seen == sorted(seen, reverse=True)
+        assert set(seen) <= {24, 19, 14, 9, 4, 0}
+        assert len(seen) > 1
+    finally:
+        client.stop()
 
 
 def test_the_manifest_has_the_ids_of_topics_and_no_secret(made: Topic) -> None:

@@ -19,6 +19,7 @@ from lakestate.rest.job_port import (
     JobView,
     Operator,
     SavepointRequest,
+    SourceView,
 )
 from lakestate.rest.operations import Operations
 from state_engine.checkpoint.retention.decision import Removal
@@ -76,6 +77,7 @@ class FakeJob:
                 Operator("count", 2, 128, (), 100, 90, 40, 23, NOW - 2_000),
                 Operator("total", 3, 128, ("count",), 90, 10, 5, 5, None),
             ),
+            sources=(SourceView("clicks", 42), SourceView("files", None)),
         )
 
     def settings(self) -> CheckpointSettings:

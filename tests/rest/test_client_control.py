@@ -12,12 +12,13 @@ import pytest
 from lakestate.rest.client_control import ClientControl
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.ids import job_id
-from lakestate.rest.job_port import SavepointRequest
+from lakestate.rest.job_port import SavepointRequest, SourceView
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.errors import EpochError, SavepointError, StorageError
 from state_engine.log.paths import pin_path
 from state_engine.savepoint import ProcessWriter, list_savepoints, resolve_restore
 from state_engine.spark.driver.progress import EpochHistory, EpochSummary
+from state_engine.spark.driver.source_lag import SourceLag
 from state_engine.testing.sample_jobs import random_changes, sample_job
 
 Kind = Literal["native", "canonical"]
@@ -37,6 +38,9 @@ class Client:
         self.drain_error: Exception | None = None
         self.stops: list[bool] = []
         self.cancelled = False
+
+    def source_lags(self) -> tuple[SourceLag, ...]:
+        return (SourceLag("flights", 7),)
 
     def cancel(self, *, before: Callable[[], None] | None = None) -> None:
         self.stop(before=before)
@@ -107,6 +111,7 @@ def test_a_view_counts_what_was_sealed_since_the_start(client: Client) -> None:
     client.seal(10)
     client.seal(20)
     view = control.view()
+    assert view.sources == (SourceView("flights", 7),)
     assert (view.epochs, view.records, view.epoch_seconds) == (2, 30, 1.0)
     assert (view.epoch, view.generation) == (client.head.manifest.epoch, 1)
     assert (view.job_id, view.state, view.end_ms) == (job_id("flights"), "RUNNING", -1)
@@ -196,6 +201,7 @@ def test_a_stop_pins_the_epoch_that_the_job_ends_with(client: Client) -> None:
     assert epochs_of(client) == {"asked": client.head.manifest.epoch}
     assert control.view().state == "FINISHED"
     assert control.view().end_ms == 1_700_000_000_000
+    assert control.view().sources == (), "nothing of a job that has ended asks Spark"
 
 
 def test_a_cancel_with_savepoint_is_a_cancel(client: Client) -> None:

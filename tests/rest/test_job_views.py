@@ -112,6 +112,7 @@ def test_a_job_has_its_operators_and_their_edges() -> None:
     assert body["timestamps"]["RUNNING"] == START
     assert body["status-counts"]["RUNNING"] == 5
     assert body["maxParallelism"] == 128
+    assert body["sources"] == [{"name": "clicks", "lag-records": 42}, {"name": "files", "lag-records": None}]
 
 
 def test_the_incarnation_says_who_holds_the_job() -> None:
@@ -206,6 +207,7 @@ def test_metrics_are_prometheus_text() -> None:
         'lakestate_state_keys{job="orders",operator="count"}': 23,
         'lakestate_state_keys{job="orders",operator="total"}': 5,
         'lakestate_watermark_lag_seconds{job="orders",operator="count"}': 2,
+        'lakestate_source_lag_records{job="orders",source="clicks"}': 42,
         'lakestate_checkpoints_total{job="orders",status="completed"}': 1,
         'lakestate_checkpoints_total{job="orders",status="failed"}': 1,
         'lakestate_checkpoints_in_progress{job="orders"}': 0,
@@ -236,7 +238,7 @@ def test_metrics_keep_to_prometheus_rules() -> None:
         assert len(metric.documentation.split()) > 3, "it is read without the others"
         for sample in metric.samples:
             assert sample.name.endswith("_total") == (metric.type == "counter")
-            assert {"job"} <= set(sample.labels) <= {"job", "state", "operator", "status"}
+            assert {"job"} <= set(sample.labels) <= {"job", "state", "operator", "source", "status"}
         for unit, base in (("ms", "seconds"), ("millis", "seconds"), ("kb", "bytes"), ("percent", "ratio")):
             assert unit not in metric.name.split("_"), f"the unit is {base}"
 

@@ -26,6 +26,7 @@ from state_engine.clock import SystemClock
 from state_engine.errors import CorruptionError
 
 if TYPE_CHECKING:
+    from lakestate.rest.job_bodies import SourceLag
     from lakestate.running_job import ProcessState
     from lakestate.supervision import Wanted
     from state_engine.inspect import JobStatus, OperatorStatus
@@ -35,19 +36,21 @@ if TYPE_CHECKING:
 def status(job: Job, root: Root, without_code: WithoutCode = False, as_json: AsJson = False) -> None:
     """Show a job at its newest epoch: operators, states, checkpoint, lag, and whether its code can resume from it."""
     with named_errors():
-        from lakestate.running_job import state_of
+        from lakestate.running_job import sources_of, state_of
         from lakestate.supervision import failure_of, wanted_of
         from state_engine.inspect import open_job, status_of
 
         newest = status_of(open_job(root, job))
         process, wanted, failure = state_of(root, job), wanted_of(root, job), failure_of(root, job)
+        sources = sources_of(root, job)
         code = None if without_code else _code(job, root)
         if as_json:
             facts = {"process": plain(process), "wanted": plain(wanted), "failure": failure, "code": plain(code)}
-            print_json(plain(newest) | facts)
+            print_json(plain(newest) | facts | {"sources": plain(sources)})
         else:
             console = make_console()
             _print(console, newest, process, wanted, failure, SystemClock().now_ms())
+            _print_sources(console, sources)
             _print_code(console, code)
 
 
@@ -117,6 +120,17 @@ def _print(
         for sink in found.sinks:
             add_row(table, sink.uid, sink.kind, sink.table)
         console.print(table)
+
+
+def _print_sources(console: Console, sources: "list[SourceLag]") -> None:
+    known = [source for source in sources if source.lag_records is not None]
+    if not known:
+        return
+    print_title(console, "sources")
+    table = make_table("source", "records behind", right=("records behind",))
+    for source in known:
+        add_row(table, source.name, format_count(source.lag_records))
+    console.print(table)
 
 
 def _print_code(console: Console, code: "Fitness | str | None") -> None:

@@ -15,6 +15,7 @@ from lakestate.rest.job_port import (
     JobStatus,
     JobView,
     SavepointRequest,
+    SourceView,
 )
 from lakestate.rest.operators import OperatorCounts
 from lakestate.rest.savepoints import JobSavepoints, checked_directory
@@ -73,6 +74,8 @@ class ClientControl:
     def view(self) -> JobView:
         self.look()
         now, state, head = self._now_ms(), self.state, self._client.head.manifest
+        ended = self._final is not None
+        sources = () if ended else tuple(SourceView(*lag) for lag in self._client.source_lags())
         with self._lock:
             self._since.setdefault(state, now)
             return JobView(
@@ -91,6 +94,7 @@ class ClientControl:
                 records=self._counts.records,
                 epoch_seconds=self._counts.seconds,
                 operators=self._counts.operators(head),
+                sources=sources,
             )
 
     @property

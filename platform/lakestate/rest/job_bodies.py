@@ -148,8 +148,15 @@ class Plan(msgspec.Struct, kw_only=True):
     nodes: list[PlanNode]
 
 
+class SourceLag(msgspec.Struct, kw_only=True, rename="kebab"):
+    """A source of a job. Not in Flink."""
+
+    name: str
+    lag_records: int | None
+
+
 class JobDetail(msgspec.Struct, kw_only=True, rename="kebab"):
-    """A job and its operators. Flink's `JobDetailsInfo`."""
+    """A job and its operators. Flink's `JobDetailsInfo`, and `sources`."""
 
     jid: str
     name: str
@@ -167,6 +174,7 @@ class JobDetail(msgspec.Struct, kw_only=True, rename="kebab"):
     status_counts: dict[str, int]
     plan: Plan
     pending_operators: int = 0
+    sources: list[SourceLag] = []
 
 
 class ExecutionConfig(msgspec.Struct, kw_only=True, rename="kebab"):

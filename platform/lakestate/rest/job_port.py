@@ -30,6 +30,13 @@ class Operator(NamedTuple):
     watermark_ms: int | None
 
 
+class SourceView(NamedTuple):
+    """A source: how many records it had beyond the job's position when the last batch was planned, if that is known."""
+
+    name: str
+    lag_records: int | None
+
+
 class JobView(NamedTuple):
     """A job at one moment. Times are ms since the Unix epoch, `end_ms` is -1 while it runs.
 
@@ -51,6 +58,7 @@ class JobView(NamedTuple):
     records: int
     epoch_seconds: float
     operators: tuple[Operator, ...]
+    sources: tuple[SourceView, ...] = ()
 
 
 class JobFailure(NamedTuple):
@@ -217,4 +225,5 @@ __all__ = [
     "Operator",
     "Retained",
     "SavepointRequest",
+    "SourceView",
 ]

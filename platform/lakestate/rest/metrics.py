@@ -29,6 +29,7 @@ class JobCollector(Collector):
         views = [view for view, _ in jobs]
         yield from _of_jobs(views)
         yield from _of_operators(views)
+        yield from _of_sources(views)
         yield from _of_checkpoints([(view.name, statistics) for view, statistics in jobs])
 
 
@@ -77,6 +78,19 @@ def _of_operators(views: list[JobView]) -> Iterator[Metric]:
             if operator.watermark_ms is not None:
                 lag.add_metric(labels, (view.now_ms - operator.watermark_ms) / 1000)
     yield from (subtasks, rows, keys, lag)
+
+
+def _of_sources(views: list[JobView]) -> Iterator[Metric]:
+    lag = GaugeMetricFamily(
+        "lakestate_source_lag_records",
+        "Records that the source had beyond the job's position when the last batch was planned.",
+        labels=("job", "source"),
+    )
+    for view in views:
+        for source in view.sources:
+            if source.lag_records is not None:
+                lag.add_metric((view.name, source.name), source.lag_records)
+    yield lag
 
 
 def _of_checkpoints(jobs: list[tuple[str, CheckpointStatistics]]) -> Iterator[Metric]:

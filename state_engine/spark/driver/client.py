@@ -44,6 +44,7 @@ from state_engine.spark.driver.progress import EPOCHS_PER_COUNT, EpochHistory, E
 from state_engine.spark.driver.rescale_future import RescaleFuture
 from state_engine.spark.driver.running_query import RunningQuery
 from state_engine.spark.driver.savepoint_writer import SparkWriter
+from state_engine.spark.driver.source_lag import SourceLag, source_lags
 from state_engine.spark.driver.startup import Started, StartOptions, start_up
 from state_engine.spark.driver.tasks import SparkTasks
 from state_engine.spark.driver.trigger import TriggerInterval, checked_interval
@@ -434,6 +435,11 @@ class JobClient:
         since the last count. Spark keeps the application's newest 1,000, or the number in `spark.ui.retainedJobs`.
         """
         return self._jobs.count()
+
+    def source_lags(self) -> tuple[SourceLag, ...]:
+        """Returns how far each source is behind, as of the last batch that has ended."""
+        names = [node.name for node in self._job.sources.nodes]
+        return source_lags(names, self._running_query.progress_of_sources())
 
     def _job_ids(self) -> list[int]:
         query = self._running_query

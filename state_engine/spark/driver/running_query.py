@@ -4,6 +4,7 @@ After its session was stopped, a query waits for ever and reports that it is act
 raise whatever the broken connection gives. Here both are one named error.
 """
 
+import json
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -87,6 +88,14 @@ class RunningQuery:
             if self.lost() is None:
                 raise
             return None
+
+    def progress_of_sources(self) -> list[dict[str, Any]]:
+        """Returns the entry `sources` of the query's last progress; empty before it, or without an engine."""
+        try:
+            progress = self._query.lastProgress
+        except _NO_CONNECTION:
+            return []
+        return [dict(source) for source in json.loads(progress.json)["sources"]] if progress is not None else []
 
     def stop(self) -> None:
         """Stops the query and waits for its end; a query without an engine has ended."""
