@@ -21,13 +21,14 @@ from state_engine.text import UNDECODABLE
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One look: its time, the total time in epochs since the process started, subtasks, key groups, event-time lag."""
+    """One look: its time, the total time in epochs since the process started, subtasks, key groups, lags."""
 
     at_ms: int
     epoch_seconds: float
     parallelism: int
     max_parallelism: int
     lag_ms: int | None
+    source_lag: int | None = None
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -53,6 +54,7 @@ class Memory(msgspec.Struct, frozen=True):
                 max_parallelism=sample.max_parallelism,
                 busy=_busy(self.samples[max(0, number - window)], sample),
                 lag_ms=sample.lag_ms,
+                source_lag=sample.source_lag,
             )
             for number, sample in enumerate(self.samples)
         ]
@@ -97,6 +99,7 @@ def build_rescale_sensor(job: str, policy: RescalePolicy, *, key: dg.AssetKey | 
             parallelism=widest.parallelism,
             max_parallelism=widest.max_parallelism,
             lag_ms=max(lags, default=None),
+            source_lag=incarnation.source_lag_records,
         )
         memory = memory.with_look(incarnation.incarnation, sample, 2 * policy.looks)
         decision = policy.decide(memory.looks(policy.looks), _rescaled_at_ms(context.instance, key))

@@ -229,3 +229,4 @@ class Incarnation(msgspec.Struct, kw_only=True):
     epochs: int
     epoch_seconds: float
     records: int
+    source_lag_records: int | None = None

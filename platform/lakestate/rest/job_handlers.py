@@ -137,7 +137,12 @@ def incarnation(call: Call) -> bodies.Incarnation:
         epochs=view.epochs,
         epoch_seconds=view.epoch_seconds,
         records=view.records,
+        source_lag_records=sum(lags) if (lags := _lags(view)) else None,
     )
+
+
+def _lags(view: JobView) -> list[int]:
+    return [source.lag_records for source in view.sources if source.lag_records is not None]
 
 
 def _views(call: Call) -> list[JobView]:
