@@ -3,6 +3,7 @@
 from state_engine.api.sinks import TransactionalSink
 from state_engine.connectors.kafka.sink import KafkaSink
 from state_engine.connectors.postgresql.sink import PostgresSink
+from state_engine.errors import SinkError
 from state_engine.log.records import SinkTable
 
 
@@ -26,4 +27,19 @@ def opened(sink: SinkTable) -> TransactionalSink | None:
     return KafkaSink.recorded(sink.options) if sink.kind == "kafka" else None
 
 
-__all__ = ["opened", "recorded_as"]
+def check_address(system: TransactionalSink, sink: SinkTable) -> None:
+    """Checks that a sink of a record connects to the system that the record names, and not to what PGHOST says today.
+
+    Raises:
+        SinkError: It connects elsewhere.
+    """
+    if system.address != sink.table:
+        raise SinkError(
+            f"Sink {sink.uid!r} wrote to {sink.table}, and with the environment of this process it would connect to "
+            f"{system.address}.",
+            action="Set the same PGHOST, PGPORT, PGDATABASE or PGSERVICE as the job had, or write them into the sink's "
+            "URI.",
+        )
+
+
+__all__ = ["check_address", "opened", "recorded_as"]

@@ -4,7 +4,8 @@ Pure.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from msgspec.structs import replace
@@ -42,6 +43,8 @@ def check_positions(
     found: Mapping[str, TopicState | None],
     *,
     loss_allowed: bool,
+    changed: bool = False,
+    reads: Callable[[str], bool] = lambda topic: True,
 ) -> None:
     """Compares a position with the topics.
 
@@ -50,42 +53,46 @@ def check_positions(
         position: Its position.
         recorded: The source as it was recorded with the position.
         found: The topics of the position; None for one that does not exist.
-        loss_allowed: Whether the source has `failOnDataLoss=false`: records that were deleted are then left out.
+        reads: Whether the source still reads a topic; nothing is needed of others.
+        loss_allowed: Whether the source has `failOnDataLoss=false`: what is gone is then left out.
+        changed: Whether the start allows that the source has changed.
 
     Raises:
         SourcePositionLostError: A topic is gone or was made anew, has fewer partitions, ends before the position, or
             has deleted records that are still needed.
     """
     for topic, offsets in offsets_of(position).items():
-        state = found.get(topic)
-        if state is None:
-            _refuse(source, f"topic {topic!r} does not exist", "Make the servers those that have the topic.")
-        known = recorded.ids.get(topic)
-        if known is not None and known != state.topic_id:
+        if not reads(topic):
+            continue
+        state, known = found.get(topic), recorded.ids.get(topic)
+        if state is not None and known is not None and known != state.topic_id and not changed:
             _refuse(
                 source,
                 f"topic {topic!r} was made anew (its id was {known}, is {state.topic_id}), so its offsets count other "
                 "records",
-                "Bring the old topic back.",
+                f"Bring the old topic back. To go on in the new one at the old offsets, start once with "
+                f"allow_changed_sources=[{source}], and failOnDataLoss=false on the source if it has fewer records.",
             )
-        if gone := sorted(offsets.keys() - state.latest.keys()):
-            _refuse(source, f"topic {topic!r} has no partition {gone[0]} any more", "Bring the old topic back.")
-        for number, offset in sorted(offsets.items()):
-            if offset > state.latest[number]:
-                _refuse(
-                    source,
-                    f"partition {number} of topic {topic!r} ends at offset {state.latest[number]}, before the position "
-                    f"{offset}",
-                    "Bring the topic's records back: the topic was made anew, or has lost records.",
-                )
-            if offset < state.earliest[number] and not loss_allowed:
-                _refuse(
-                    source,
-                    f"partition {number} of topic {topic!r} begins at offset {state.earliest[number]}: "
-                    f"{state.earliest[number] - offset:,} records from {offset} on that the job has not read were "
-                    "deleted (retention.ms, retention.bytes)",
-                    "To go on without these records, set failOnDataLoss=false on the source.",
-                )
+        if not loss_allowed:
+            _check_records(source, topic, offsets, state)
+
+
+def _check_records(source: int, topic: str, offsets: Mapping[int, int], state: TopicState | None) -> None:
+    remedy = "To go on without what is gone, set failOnDataLoss=false on the source."
+    if state is None:
+        _refuse(source, f"topic {topic!r} does not exist", f"Look at kafka.bootstrap.servers. {remedy}")
+    if gone := sorted(offsets.keys() - state.latest.keys()):
+        _refuse(source, f"topic {topic!r} has no partition {gone[0]} any more", remedy)
+    for number, offset in sorted(offsets.items()):
+        if offset > state.latest[number]:
+            what = f"ends at offset {state.latest[number]}, before the position {offset}"
+            _refuse(source, f"partition {number} of topic {topic!r} {what}", remedy)
+        if offset < state.earliest[number]:
+            what = (
+                f"begins at offset {state.earliest[number]}: {state.earliest[number] - offset:,} records from {offset} "
+                "on that the job has not read were deleted (retention.ms, retention.bytes)"
+            )
+            _refuse(source, f"partition {number} of topic {topic!r} {what}", remedy)
 
 
 def lag_of(position: SourcePosition, found: Mapping[str, TopicState | None]) -> int:
@@ -107,16 +114,27 @@ def with_ids(source: SourceFingerprint, found: Mapping[str, TopicState | None]) 
 
 def topics_named(options: Mapping[str, str], position: SourcePosition | None) -> Sequence[str]:
     """Returns the topics of a source: those that its options name, and those of its position."""
-    names = [name.strip() for name in options.get("subscribe", "").split(",") if name.strip()]
-    names += json.loads(options["assign"]) if "assign" in options else []
+    names = _subscribed(options)
     return list(dict.fromkeys([*names, *(offsets_of(position) if position is not None else ())]))
+
+
+def is_read(options: Mapping[str, str], topic: str) -> bool:
+    """Returns whether a source with these options reads a topic; names of options are in lower case."""
+    if "subscribepattern" in options:
+        return re.fullmatch(options["subscribepattern"], topic) is not None
+    return topic in _subscribed(options)
+
+
+def _subscribed(options: Mapping[str, str]) -> list[str]:
+    names = [name.strip() for name in options.get("subscribe", "").split(",") if name.strip()]
+    return [*names, *(json.loads(options["assign"]) if "assign" in options else ())]
 
 
 def _refuse(source: int, what: str, action: str) -> NoReturn:
     raise SourcePositionLostError(
         f"Source {source}: {what}.",
-        action=f"{action} Or begin a job with another name; its state begins empty, or with a savepoint of this job.",
+        action=f"{action} Or begin a job with another name, whose state begins empty.",
     )
 
 
-__all__ = ["TopicState", "check_positions", "lag_of", "offsets_of", "topics_named", "with_ids"]
+__all__ = ["TopicState", "check_positions", "is_read", "lag_of", "offsets_of", "topics_named", "with_ids"]

@@ -14,8 +14,19 @@ from state_engine.causes import cause_line, chained, sentence, shows_records
 from state_engine.epoch import look
 from state_engine.epoch.ports import Log, TableFence
 from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
-from state_engine.epoch.sink_names import described
-from state_engine.errors import FencedError, LakestateError, SinkAheadError, SinkError, SinkRewindError, StorageError
+from state_engine.epoch.sink_names import described, same, table_of
+from state_engine.errors import (
+    CorruptionError,
+    DamagedFileError,
+    FencedError,
+    LakestateError,
+    MissingFileError,
+    NotFoundError,
+    SinkAheadError,
+    SinkError,
+    SinkRewindError,
+    StorageError,
+)
 from state_engine.log.birth import birth_number
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import OutputFile, SinkTable
@@ -49,6 +60,7 @@ class MarkedSink:
         self._log = log
         self._rows = rows
         self._connection: SinkConnection | None = None
+        self._newest: SinkMarker | None = None
 
     def check(self) -> None:
         """Checks whether the system can take the output; changes nothing. Raises SinkError if it cannot."""
@@ -59,8 +71,9 @@ class MarkedSink:
         """Returns the marker of the system; raises SinkError if the system cannot be asked."""
         marker = self._marker()
         if marker is None:
-            return TableFence(uid=self._uid, table=self._place, unmarked=self._sink)
-        return TableFence(uid=self._uid, table=self._place, fence=_version(marker), birth=marker.log)
+            return TableFence(uid=self._uid, table=self._place, sink=self._sink)
+        fence, birth = _version(marker), marker.log
+        return TableFence(uid=self._uid, table=self._place, fence=fence, birth=birth, sink=self._sink)
 
     def create(self) -> None:
         """Creates what the system lacks, and its first marker. Raises SinkError if that is unknown; idempotent."""
@@ -92,20 +105,21 @@ class MarkedSink:
         """Counts an epoch with missing or damaged files as committed."""
         self._replace(generation, epoch, lambda: ())
 
-    def adopt(self, generation: int, owed: Sequence[OutputFile] = ()) -> None:
+    def adopt(self, generation: int, owed: Sequence[OutputFile] = (), at: tuple[int, int] = (0, 0)) -> None:
         """Makes the system this log's, from a generation above its marker on; the rows stay.
 
         Args:
             generation: Of the log; the system has seen none of its numbers.
-            owed: What an epoch staged. It is written if the marker is of another log, missing or new: that system has
-                refused this output, or lost it.
+            owed: What an epoch staged. It is written if the marker is of another log, missing or older: that system
+                has refused this output, or lost it.
+            at: Generation and number of that epoch.
         """
         wanted = self._at(generation, 0)
         for _ in self._tries():
             before = self._marker()
             if before is not None and before.log == wanted.log and _version(before) >= _version(wanted):
                 return
-            lacks = before is None or before.log != wanted.log or not before.generation
+            lacks = before is None or before.log != wanted.log or _version(before) < transaction_version(*at)
             with self._connected("write to") as connection:
                 if connection.commit(self._rows(owed) if lacks and owed else (), before, wanted):
                     return
@@ -158,10 +172,24 @@ class MarkedSink:
         Raises:
             SinkAheadError, SinkError: As `commit`.
         """
+        self._replace(generation, 0, lambda: self._abandoned(target), rewinds=True)
+
+    def _abandoned(self, target: StoredManifest) -> "Iterator[pa.RecordBatch]":
+        """Yields what is still known of the rows that a restore abandons: a restore must not fail for lack of it."""
         head = look.newest(self._log)
-        left = since(self._log, head, target) if head is not None and target.manifest.job == self._job else ()
-        files = [file for manifest in left for file in outputs_of(manifest, self._uid)]
-        self._replace(generation, 0, lambda: self._rows(files), rewinds=True)
+        if head is None or target.manifest.job != self._job:
+            return
+        try:
+            left = since(self._log, head, target)
+        except (NotFoundError, CorruptionError):  # retention has removed manifests, or the target is from elsewhere
+            return
+        for manifest in left:
+            sink = table_of(manifest, self._uid)
+            if sink is None or not same(sink, self._sink):
+                continue
+            for file in outputs_of(manifest, self._uid):
+                with suppress(MissingFileError, DamagedFileError):
+                    yield from self._rows([file])
 
     def close(self) -> None:
         """Closes the connection, if there is one; the next call opens another one."""
@@ -182,6 +210,7 @@ class MarkedSink:
             with self._connected("write to") as connection:
                 replace = connection.rewind if rewinds else connection.commit
                 if replace(rows(), before, after):
+                    self._newest = after
                     return
 
     def _refuse_if_overtaken(self, generation: int, epoch: int) -> None:
@@ -228,8 +257,23 @@ class MarkedSink:
         return SinkMarker(birth_number(birth), generation, epoch)
 
     def _marker(self) -> SinkMarker | None:
+        """Returns the marker; it never goes back, unless the system has lost commits that it had confirmed."""
         with self._connected("ask") as connection:
-            return connection.marker()
+            marker, newest = connection.marker(), self._newest
+        if (
+            marker is not None
+            and newest is not None
+            and marker.log == newest.log
+            and _version(marker) < _version(newest)
+        ):
+            raise SinkAheadError(
+                f"Sink {self._uid!r} of job {self._job!r}: {self._place} has gone back from epoch {newest.epoch} to "
+                f"epoch {marker.epoch} of generation {marker.generation}: it has lost rows that it had confirmed.",
+                action="If it comes from a backup, restore the job to that epoch with keep_output=True. Or start once "
+                "with adopt_sinks=True (--adopt-sinks): the job goes on without these rows.",
+            )
+        self._newest = marker or newest
+        return marker
 
     @contextmanager
     def _connected(self, doing: str) -> Iterator[SinkConnection]:

@@ -138,14 +138,16 @@ class TableFence(msgspec.Struct, frozen=True, kw_only=True):
         table: Its table, as messages name it.
         fence: The last transaction of the sink in the table; 0 if it has none, or the table does not exist.
         birth: The number of the log that has written to it; None if only releases without such numbers have.
-        unmarked: The sink, if its system has to keep a marker from its first start on, and has none.
+        sink: The sink, if its system keeps a marker from the first start on, and is no table that can be rewound.
+        lost: Whether it has lost its marker, or an older one came back; found out by `table_fences`.
     """
 
     uid: str
     table: str
     fence: int = 0
     birth: int | None = None
-    unmarked: SinkTable | None = None
+    sink: SinkTable | None = None
+    lost: bool = False
 
 
 class Log(Protocol):

@@ -122,7 +122,7 @@ class StartUp:
         floors: Mapping[int, int],
     ) -> list[TableFence]:
         """Returns the sinks with tables that have to be adopted; refuses the start if adoption was not requested."""
-        foreign = table_fences.foreign_or_ahead(fences, self._log, head, floors)
+        foreign = table_fences.foreign_or_ahead(fences, self._log, head, floors, self._sinks.fences)
         table_fences.check_adoption(foreign, request.job, head, adopt_sinks=request.adopt_sinks)
         goes_back = head is not None and wanted is not None and not wanted.imported
         if foreign and goes_back and not request.keep_output:

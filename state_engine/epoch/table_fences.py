@@ -4,22 +4,31 @@ A table recognises a repeated commit by its numbers. A log that has lost epochs 
 would use these numbers once more. The table would then take the new output for output that it already has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
+
+from msgspec.structs import replace
 
 from state_engine.epoch import look
 from state_engine.epoch.ports import Log, Sinks, TableFence
-from state_engine.epoch.sink_moves import transaction_place, transaction_version
-from state_engine.epoch.sink_names import same
+from state_engine.epoch.sink_moves import outputs_of, transaction_place, transaction_version
+from state_engine.epoch.sink_names import same, table_of
 from state_engine.errors import NotFoundError, SinkAheadError
 from state_engine.log.birth import birth_number
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import SinkTable
 
+_LOOKS = 1_000
+"""At how many epochs a start looks for output of a sink."""
+
 
 def foreign_or_ahead(
-    fences: Sequence[TableFence], log: Log, head: StoredManifest | None, floors: Mapping[int, int]
+    fences: Sequence[TableFence],
+    log: Log,
+    head: StoredManifest | None,
+    floors: Mapping[int, int],
+    again: Callable[[], Sequence[TableFence]] | None = None,
 ) -> list[TableFence]:
     """Returns the sinks with tables that another log has written, that are ahead of this log, or lost their marker.
 
@@ -28,7 +37,11 @@ def foreign_or_ahead(
         log: The job's log.
         head: Its newest manifest.
         floors: Its floors, by generation: up to them, numbers of epochs may have been deleted.
+        again: Reads the sinks once more, after the log was read: a live driver may have committed since the first look.
     """
+    lost = {one.uid for one in fences if _has_lost(log, head, one)}
+    if lost and again is not None:
+        lost = {one.uid for one in again() if one.uid in lost and _has_lost(log, head, one)}
     log_versions = [transaction_version(generation, epoch) for generation, epoch in floors.items()]
     if head is None:  # a restore that was running when all was deleted may have moved fences to the next generation
         log_versions.append(transaction_version(max(floors, default=0) + 1, 0))
@@ -39,30 +52,47 @@ def foreign_or_ahead(
     birth, newest = log.birth(), max(log_versions, default=0)
     log_birth = birth_number(birth) if birth is not None else None
     return [
-        one
+        replace(one, lost=one.uid in lost)
         for one in fences
         if one.fence > newest
         or one.birth not in (None, log_birth)
         or _brought_no_output(log, head, one.fence)
-        or (one.unmarked is not None and _was_marked(log, head, one.unmarked))
+        or one.uid in lost
     ]
 
 
-def _was_marked(log: Log, head: StoredManifest | None, sink: SinkTable) -> bool:
-    """Returns whether the log shows that a system has had this sink's marker.
+def _has_lost(log: Log, head: StoredManifest | None, one: TableFence) -> bool:
+    """Returns whether a system has lost its marker, or has an older one than the log shows.
 
-    A start prepares its sinks before the first epoch. So what the newest epoch of the chain names has had a marker; the
-    claims and closings after it may be those of starts that died before they prepared anything.
+    A start makes a marker before the first epoch, and no epoch is sealed before the one before it was committed. So the
+    system has at least the output before the newest one; that may still be owed.
     """
-    while head is not None and head.manifest.kind in ("claim", "closing", "restore"):
-        place = predecessor_of(head.manifest)
-        if place is None or place.job != head.manifest.job:
-            return False
+    if one.sink is None:
+        return False
+    places = _output_of(log, head, one.sink)
+    if not one.fence and one.birth is None:
+        return next(places, None) is not None
+    next(places, None)
+    before = next(places, None)
+    return before is not None and one.fence < transaction_version(*before)
+
+
+def _output_of(log: Log, head: StoredManifest | None, sink: SinkTable) -> Iterator[tuple[int, int]]:
+    """Yields the newest epochs that had output for a sink, newest first; it looks at a limited number of epochs."""
+    for _ in range(_LOOKS):
+        if head is None:
+            return
+        manifest = head.manifest
+        known = table_of(manifest, sink.uid)
+        if known is not None and same(known, sink) and outputs_of(manifest, sink.uid):
+            yield manifest.generation, manifest.epoch
+        place = predecessor_of(manifest)
+        if place is None or place.job != manifest.job:
+            return
         try:
-            head = log.read(place.generation, place.epoch)
+            head = log.read_outline(place.generation, place.epoch)
         except NotFoundError:
-            return False  # retention removed it
-    return head is not None and any(same(sink, known) for known in head.manifest.sinks)
+            return  # retention removed it
 
 
 def _brought_no_output(log: Log, head: StoredManifest | None, fence: int) -> bool:
@@ -91,7 +121,8 @@ def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
     """
     fences, floors = sinks.fences(), log.floors()
     head = look.newest(log)
-    check_adoption(foreign_or_ahead(fences, log, head, floors), job, head, adopt_sinks=adopt_sinks)
+    foreign = foreign_or_ahead(fences, log, head, floors, sinks.fences)
+    check_adoption(foreign, job, head, adopt_sinks=adopt_sinks)
 
 
 def check_adoption(
@@ -110,14 +141,21 @@ def check_adoption(
 
 def _refuse(job: str, sink: TableFence, head: StoredManifest | None) -> NoReturn:
     """Raises the SinkAheadError that names the table, how far it is, and how far the log is."""
-    if sink.unmarked is not None:
+    if sink.lost and sink.birth is None:
         raise SinkAheadError(
             f"Sink {sink.uid!r} of job {job!r}: {sink.table} has no marker of this sink, although the job has written "
             "to it. So it is unknown which rows it has.",
-            action="Bring the marker back from a backup of that system. Or start once with adopt_sinks=True "
+            action="Bring the marker back together with the rows. Or start once with adopt_sinks=True "
             "(--adopt-sinks): the job then goes on, and writes what its newest epoch owes once more.",
         )
     generation, epoch = transaction_place(sink.fence)
+    if sink.lost:
+        raise SinkAheadError(
+            f"Sink {sink.uid!r} of job {job!r}: {sink.table} has its output up to epoch {epoch} of generation "
+            f"{generation}, and the job has written more: it has lost rows that it had confirmed.",
+            action="If it comes from a backup, restore the job to that epoch with keep_output=True. Or start once with "
+            "adopt_sinks=True (--adopt-sinks): the job goes on without these rows.",
+        )
     place = f"epoch {epoch} of generation {generation}" if epoch else f"the beginning of generation {generation}"
     log = "has no epoch"
     if head is not None:

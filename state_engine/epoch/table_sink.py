@@ -81,7 +81,7 @@ class TableSink:
         """Returns how far the table is, and which log has written to it."""
         return standing(self._table, self._job, self._uid)
 
-    def adopt(self, generation: int, owed: Sequence[OutputFile] = ()) -> None:
+    def adopt(self, generation: int, owed: Sequence[OutputFile] = (), at: tuple[int, int] = (0, 0)) -> None:
         """Moves the fence to a generation above it and records the log's birth id; what the table holds stays.
 
         A table of another log has refused the output that this log owes it, so that output is added. A table that is
@@ -90,6 +90,7 @@ class TableSink:
         Args:
             generation: Of the log; the table has seen none of its numbers.
             owed: What an epoch staged that may not be in the table.
+            at: Generation and number of that epoch; the table itself shows whether it has the files.
 
         Raises:
             SinkError: Files have to be added, and the table's owner has changed it, as in `check`.

@@ -173,8 +173,9 @@ def _names(coordinates: Sequence[str]) -> tuple[str, ...]:
 
 def _from_folder(folder: Path, wanted: JarSet) -> list[Path]:
     action = (
-        "Copy the folders that `python -m state_engine.spark.jars` prints on a machine with a network, or name another "
-        f"one with LAKESTATE_JARS; it must hold {' and '.join(wanted.needed)}."
+        f"Run `python -m state_engine.spark.jars {' '.join(CONNECTORS)}` on a machine with a network, and copy the "
+        "jars of the folders that it prints into one; or name another folder with LAKESTATE_JARS. It must hold "
+        f"{' and '.join(wanted.needed)}."
     )
     groups = {one.split(":")[0] for one in wanted.coordinates}
     jars = sorted(folder.glob("*.jar"))

@@ -44,6 +44,11 @@ class StagedRows:
         self._storage = storage
         self._files = files
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are, as they were counted when they were staged."""
+        return sum(file.rows for file in self._files)
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Reads file by file, so that the bytes of one file, and one batch of its rows, are in memory at a time.
 

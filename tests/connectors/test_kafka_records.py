@@ -1,5 +1,6 @@
 """Which column of a row is which part of its record; settings; what a manifest records."""
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +68,15 @@ def test_columns_that_fit() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret", "ssl.keystore.password"],
+    [
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.config",
+    ],
 )
 def test_secrets_are_refused_and_named_by_their_variable(name: str) -> None:
     variable = "LAKESTATE_KAFKA_" + name.upper().replace(".", "_")
@@ -76,7 +85,7 @@ def test_secrets_are_refused_and_named_by_their_variable(name: str) -> None:
     assert "hush" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["transactional.id", "bootstrap.servers", "acks", "isolation.level"])
+@pytest.mark.parametrize("name", ["transactional.id", "bootstrap.servers", "acks", "isolation.level", "partitioner"])
 def test_settings_of_the_sink_itself_are_refused(name: str) -> None:
     with pytest.raises(JobDefinitionError, match="is decided by"):
         KafkaSink("h:1", "t", options={name: "1"})
@@ -94,6 +103,16 @@ def test_arguments_that_do_not_fit_are_refused(arguments: Any, said: str) -> Non
     servers, topic, options = arguments
     with pytest.raises(JobDefinitionError, match=said):
         KafkaSink(servers, topic, **options)
+
+
+def test_certificates_are_no_secrets() -> None:
+    KafkaSink("h:1", "t", options={"ssl.ca.pem": "-----BEGIN", "ssl.certificate.pem": "-----BEGIN"})
+
+
+def test_settings_of_the_sink_itself_are_refused_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKESTATE_KAFKA_ACKS", "1")
+    with pytest.raises(JobDefinitionError, match="LAKESTATE_KAFKA_ACKS"):
+        client_settings("h:1", {})
 
 
 def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +145,8 @@ def test_a_manifest_has_all_that_a_restore_without_the_code_needs(options: Any) 
 
 
 def test_names_of_markers() -> None:
-    assert topic_of("lakestate", SinkName("job", "out")) == "lakestate-marker.job.out"
+    assert re.fullmatch(r"lakestate-marker\.job\.out\.[0-9a-f]{8}", topic_of("lakestate", SinkName("job", "out")))
+    assert topic_of("x", SinkName("a.b", "c")) != topic_of("x", SinkName("a", "b.c"))
     assert transactional_id("shop", SinkName("job", "out")) == "shop/job/out"
     odd, other = topic_of("lakestate", SinkName("jöb", "out")), topic_of("lakestate", SinkName("job", "öut"))
     assert odd != other

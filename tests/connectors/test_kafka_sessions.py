@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from kafka_ports import free_port
 from kafka_reader import read_topic
 from whole_job import BATCH, WholeJob, ended_at
@@ -186,6 +187,18 @@ def test_the_marker_is_found_behind_many_aborted_ones(job: KafkaJob, broker: Kaf
         assert other.marker() == SECOND
 
 
+def test_a_topic_of_markers_that_loses_them_is_refused(job: KafkaJob, broker: KafkaBroker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.servers})
+    markers = topic_of(topic, NAME)
+    for partitions, policy in ((2, "compact"), (1, "delete")):
+        admin.create_topics([NewTopic(markers, partitions, config={"cleanup.policy": policy})])[markers].result(30)
+        with pytest.raises(SinkError, match=f"has {partitions} partitions and cleanup.policy={policy}"):
+            job.start()
+        admin.delete_topics([markers], operation_timeout=30)[markers].result(30)
+    job.start().steps(1)
+    job.start().steps(1)
+
+
 def test_records_and_marker_are_one_transaction(
     job: KafkaJob, broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,13 +242,15 @@ def test_an_epoch_that_takes_too_long_is_named_and_leaves_nothing(
             connection.commit(rows(*range(50)), FIRST, SECOND)
         monkeypatch.setattr(connections, "_SHARE", 0.8)
         assert connection.commit(rows(7), FIRST, SECOND)
+        monkeypatch.setattr(connections, "_TELLING", 1)
+        assert connection.commit(rows(8), SECOND, SECOND._replace(generation=2))
 
         class Many(list[pa.RecordBatch]):
             num_rows = 10**9
 
         with pytest.raises(SinkError, match="An epoch of 1,000,000,000 records would take about"):
-            connection.commit(Many(), SECOND, THIRD)
-    assert [json.loads(one.value())["n"] for one in read_topic(broker.servers, topic)] == [7]
+            connection.commit(Many(), SECOND._replace(generation=2), THIRD)
+    assert sorted(json.loads(one.value())["n"] for one in read_topic(broker.servers, topic)) == [7, 8]
 
 
 def test_a_broker_that_is_away_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

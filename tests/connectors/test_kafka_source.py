@@ -56,7 +56,8 @@ class Topic:
 
     def job(self, servers: str = "", **options: str) -> StreamJob:
         servers = servers or self._broker.servers
-        read = {"kafka.bootstrap.servers": servers, "subscribe": self._name, "startingOffsets": "earliest"}
+        read = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
+        read |= {} if "subscribePattern" in options else {"subscribe": self._name}
         stream = self._spark.readStream.format("kafka").options(**{**read, **options}).load()
         rows = stream.selectExpr(
             "cast(key AS string) AS k",
@@ -140,9 +141,20 @@ def test_brokers_that_do_not_answer_are_named(made: Topic, monkeypatch: pytest.M
     monkeypatch.setattr("state_engine.spark.driver.kafka_topics._TIMEOUT_MS", 2_000)
     made.run()
     before, nobody = made.epochs(), f"127.0.0.1:{free_port()}"
-    with pytest.raises(SourceUnavailableError, match=f"The Kafka brokers {nobody} were asked.*TimeoutException"):
+    with pytest.raises(
+        SourceUnavailableError, match=f"The Kafka brokers {nobody} did not answer about.*TimeoutException"
+    ):
         made.job(nobody).start(available_now=True)
     assert made.epochs() == before
+
+
+def test_a_topic_of_a_pattern_that_was_made_anew(made: Topic) -> None:
+    pattern = {"subscribePattern": made._name[:-1] + ".*"}
+    made.run(**pattern)
+    made.delete()
+    made.make()
+    made.send(*range(10, 20))
+    refused(made, "was made anew", **pattern)
 
 
 def test_lag_of_a_running_job(made: Topic) -> None:

@@ -42,7 +42,7 @@ def test_places(uri: str, variables: dict[str, str], place: str, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    "uri", ["postgresql://ann:secret@h/d", "postgresql://h/d?password=secret", "postgresql://ann:@h/d"]
+    "uri", ["postgresql://ann:secret@h/d", "postgresql://h/d?password=secret", "postgresql://h?sslpassword=secret"]
 )
 def test_a_password_is_refused_and_not_repeated(uri: str) -> None:
     with pytest.raises(JobDefinitionError, match="PGPASSWORD") as raised:

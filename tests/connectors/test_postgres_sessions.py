@@ -121,6 +121,19 @@ def test_a_restore_needs_keep_output_and_works_without_the_code(
     driver.sinks.close()
 
 
+def test_a_record_that_would_connect_elsewhere_is_refused(
+    sink_to: Sinks, schema: str, server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGHOST", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", str(server.port))
+    sink_to()
+    job = PostgresJob(tmp_path, PostgresSink("counts", "postgresql://lakestate@/postgres", schema=schema))
+    job.start().steps(1).sinks.close()
+    monkeypatch.setenv("PGPORT", "1")
+    with pytest.raises(SinkError, match=f"wrote to 127.0.0.1:{server.port}/postgres.*would connect to 127.0.0.1:1/"):
+        JobRestore(job.root, job.name, "latest", RecordedSinks, validate=False)
+
+
 def test_a_table_that_was_dropped_with_its_markers_is_refused(
     sink_to: Sinks, query: Query, schema: str, tmp_path: Path
 ) -> None:

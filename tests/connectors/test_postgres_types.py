@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from postgres_rows import write
 
+from state_engine.connectors.postgresql.statements import Target, create_markers
 from state_engine.connectors.postgresql.types import TableColumn, postgres_type
 from state_engine.errors import SinkError
 from state_engine.spark import PostgresSink
@@ -216,6 +217,26 @@ def test_names_with_quotes_capitals_and_spaces(sink_to: Sinks, query: Query, sch
     for options in ({}, {"mode": "upsert", "keys": ['The "Key"']}):
         write(sink_to(f'My "Table" {len(options)}', **options), pa.table({'The "Key"': ["a"], "select": [1]}))
     assert query(f'SELECT "The ""Key""", "select" FROM {schema}."My ""Table"" 0"') == [("a", 1)]
+
+
+def test_a_user_who_may_create_nothing_uses_tables_that_exist(
+    sink_to: Sinks, query: Query, schema: str, server: Any
+) -> None:
+    user = f"{schema}_user"[-60:]
+    query(f"CREATE ROLE {user} LOGIN PASSWORD 'an umbrella'; GRANT USAGE ON SCHEMA {schema} TO {user}")
+    sink = PostgresSink("counts", server.uri.replace("//lakestate@", f"//{user}@"), schema=schema)
+    rows = pa.table({"n": [1]})
+    with pytest.raises(SinkError, match='counts" does not exist, and the user may not create it'):
+        write(sink, rows)
+    query(f"CREATE TABLE {schema}.counts (n bigint); GRANT INSERT ON {schema}.counts TO {user}")
+    with pytest.raises(SinkError, match='lakestate_sinks" does not exist, and the user may not create it'):
+        write(sink, rows)
+    query(create_markers(Target(schema, "counts")))
+    with pytest.raises(SinkError, match=r"may not read and write.*GRANT SELECT, INSERT, UPDATE ON"):
+        write(sink, rows)
+    query(f"GRANT SELECT, INSERT, UPDATE ON {schema}.lakestate_sinks TO {user}")
+    write(sink, rows)
+    assert query(f"SELECT n FROM {schema}.counts") == [(1,)]
 
 
 def test_a_user_with_rights_to_insert_alone_can_append(sink_to: Sinks, query: Query, schema: str, server: Any) -> None:

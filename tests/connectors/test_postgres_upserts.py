@@ -77,11 +77,59 @@ def test_the_largest_version_wins_whatever_the_order(sink_to: Sinks, query: Quer
     assert found == sorted((row["k"], row["v"], row["n"]) for row in wanted.values())
 
 
+@pytest.mark.parametrize("column", ["varchar(3)", "short"])
+@pytest.mark.parametrize("options", [{}, {"mode": "upsert", "keys": ["k"]}], ids=["append", "upsert"])
+def test_a_text_that_is_too_long_is_refused_and_never_cut(
+    sink_to: Sinks, query: Query, schema: str, column: str, options: dict[str, Any]
+) -> None:
+    query(f"CREATE DOMAIN {schema}.short AS varchar(3)")
+    column = column.replace("short", f"{schema}.short")
+    query(f"CREATE TABLE {schema}.counts (k {column} PRIMARY KEY, v {column}, n numeric)")
+    write(sink_to(**options), pa.table({"k": ["abc"], "v": ["xyz"], "n": [1]}))
+    for wrong in ({"k": ["abcd"], "v": ["x"], "n": [2]}, {"k": ["b"], "v": ["wxyz"], "n": [2]}):
+        with pytest.raises(Exception, match=r"value too long for type character varying\(3\)"):
+            write(sink_to(**options), pa.table(wrong))
+    assert query(f"SELECT k, v, n FROM {schema}.counts") == [("abc", "xyz", 1)]
+
+
 def test_a_null_in_a_key_is_refused_by_name_and_nothing_is_written(sink_to: Sinks, query: Query, schema: str) -> None:
     sink = sink_to(mode="upsert", keys=["k"])
     with pytest.raises(SinkError, match=r"has a null in its key \(k\)"):
         write(sink, pa.table({"k": ["a"], "n": [1]}), pa.table({"k": ["a", None], "n": [2, 3]}))
     assert query(f"SELECT k, n FROM {schema}.counts") == [("a", 1)]
+
+
+@pytest.mark.parametrize("op", [None, "D", "-d"])
+def test_an_op_that_is_none_is_refused_by_name_and_nothing_is_written(
+    sink_to: Sinks, query: Query, schema: str, op: str | None
+) -> None:
+    rows = pa.table({"k": ["a", "b"], "n": [1, 2], "op": pa.array(["+I", op], pa.string())})
+    with pytest.raises(SinkError, match="which is none of"):
+        write(sink_to(mode="upsert", keys=["k"], op="op"), rows)
+    assert query(f"SELECT * FROM {schema}.counts") == []
+
+
+def test_keys_and_versions_are_compared_as_the_table_compares_them(sink_to: Sinks, query: Query, schema: str) -> None:
+    first, second = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"
+    query(f"CREATE TABLE {schema}.counts (k uuid PRIMARY KEY, v uuid, n int)")
+    low, high = "00000000-0000-0000-0000-000000000001", "F0000000-0000-0000-0000-000000000000"
+    sink = sink_to(mode="upsert", keys=["k"], op="op", version_by="v")
+    write(sink, pa.table({"k": [first, second], "v": [high, low], "n": [1, 2], "op": ["+I", "+U"]}))
+    assert query(f"SELECT n FROM {schema}.counts") == [(1,)]
+    write(sink, pa.table({"k": [first, second], "v": [high, high], "n": [3, 3], "op": ["+I", "-D"]}))
+    assert query(f"SELECT n FROM {schema}.counts") == []
+
+
+def test_a_note_that_cannot_be_written_does_not_stop_the_restore(
+    sink_to: Sinks, query: Query, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    query(f"CREATE TABLE {schema}.lakestate_abandoned_counts (other int)")
+    sink, rows = sink_to(mode="upsert", keys=["k"]), pa.table({"k": ["a"], "n": [1]})
+    write(sink, rows)
+    with closing(sink.connect(NAME, None)) as connection:
+        assert connection.rewind(rows.to_batches(), SinkMarker(LOG, 1, 0), SinkMarker(LOG, 2, 0))
+        assert connection.marker() == SinkMarker(LOG, 2, 0)
+    assert "could not note which keys the restore abandons" in caplog.text
 
 
 def test_a_table_without_a_unique_index_is_refused_before_anything_is_written(

@@ -83,6 +83,15 @@ def test_a_changelog_needs_op() -> None:
     changes.sink_to(upserts("k", op="op"), uid="out")
 
 
+def test_the_keys_of_a_changelog_are_those_of_its_rows() -> None:
+    keyed = rows(StreamJob("job", root="/tmp/x")).key_by("shop")
+    best = keyed.top_n(3, by="n", uid="best")
+    for keys in (["shop"], ["shop", "k"], ["shop", "rank", "k"]):
+        with pytest.raises(JobDefinitionError, match=r"one row for each shop, rank.*keys=\['shop', 'rank'\]"):
+            best.sink_to(upserts(*keys, op="op"), uid="out")
+    best.sink_to(upserts("rank", "shop", op="op"), uid="out")
+
+
 def test_how_manifests_and_explain_name_them() -> None:
     job = StreamJob("job", root="/tmp/x")
     stream = rows(job).key_by("k").process(Nothing(), "k string, n bigint", uid="op")

@@ -177,7 +177,7 @@ class Job:
         raise LakestateError(f"{asked}, cancelled: {cancelled()}")
 
 runner.load_job = lambda name: lambda spark, root, options: Job()
-state_engine.spark.local_session = lambda *_: None
+state_engine.spark.local_session = lambda *_, **__: None
 app = typer.Typer()
 app.command()(runner.run)
 app()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from state_engine.epoch.kafka_positions import TopicState, check_positions, lag_of, topics_named, with_ids
+from state_engine.epoch.kafka_positions import TopicState, check_positions, is_read, lag_of, topics_named, with_ids
 from state_engine.errors import SourcePositionLostError
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 
@@ -47,10 +47,37 @@ def test_a_topic_that_has_lost_something_is_named(found: TopicState | None, said
     assert "begin a job with another name" in raised.value.action
 
 
-def test_records_that_were_deleted_may_be_given_up_and_nothing_else() -> None:
-    check(state(earliest=(0, 8)), loss_allowed=True)
-    with pytest.raises(SourcePositionLostError, match="made anew"):
-        check(state("second", earliest=(0, 8)), loss_allowed=True)
+def test_a_topic_that_the_source_no_longer_reads_may_be_gone() -> None:
+    check_positions(0, POSITION, RECORDED, {"in": None}, loss_allowed=False, reads=lambda topic: False)
+
+
+@pytest.mark.parametrize(
+    ("options", "read"),
+    [
+        ({"subscribe": "a, in"}, True),
+        ({"subscribe": "a"}, False),
+        ({"assign": '{"in":[0]}'}, True),
+        ({"assign": '{"a":[0]}'}, False),
+        ({"subscribepattern": "i."}, True),
+        ({"subscribepattern": "i"}, False),
+    ],
+)
+def test_which_topics_are_read(options: dict[str, str], read: bool) -> None:
+    assert is_read(options, "in") is read
+
+
+@pytest.mark.parametrize(
+    "found", [None, state(earliest=(0,), latest=(9,)), state(latest=(4, 9)), state(earliest=(0, 8))]
+)
+def test_what_is_gone_may_be_given_up(found: TopicState | None) -> None:
+    check(found, loss_allowed=True)
+
+
+def test_a_new_topic_needs_a_permission_of_its_own() -> None:
+    with pytest.raises(SourcePositionLostError, match="made anew") as raised:
+        check(state("second"), loss_allowed=True)
+    assert "allow_changed_sources=[3]" in raised.value.action
+    check_positions(3, POSITION, RECORDED, {"in": state("second")}, loss_allowed=False, changed=True)
 
 
 def test_positions_of_older_releases_have_no_ids() -> None:

@@ -1,6 +1,6 @@
 """A system with transactions, in memory, whose answers a test decides; and a job that writes to it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +16,11 @@ class Ledger:
     Attributes:
         rows: The numbers that it has.
         markers: By job and sink.
-        faults: What happens at the next commits: `away` before it, `unanswered` after it, None for nothing.
+        faults: What happens at the next commits: `away` before it, `unanswered` after it, `refused` in its place, or
+            None.
         away: Whether no connection can be made.
         abandoned: The numbers that rewinds have named.
+        commits: Called after each commit.
         connections: How many are open.
     """
 
@@ -28,6 +30,7 @@ class Ledger:
         self.faults: list[str | None] = []
         self.away = False
         self.abandoned: list[int] = []
+        self.commits: Callable[[], None] | None = None
         self.connections = 0
 
 
@@ -62,11 +65,13 @@ class LedgerConnection(SinkConnection):
         fault = self._ledger.faults.pop(0) if self._ledger.faults else None
         if fault == "away":
             raise ConnectionResetError("the connection was lost")
-        if self.marker() != before:
+        if fault == "refused" or self.marker() != before:
             return False
         numbers = [n for batch in rows for n in batch.column("n").to_pylist()]
         self._ledger.rows.extend(numbers)
         self._ledger.markers[self._name] = after
+        if self._ledger.commits is not None:
+            self._ledger.commits()
         if fault == "unanswered":
             raise TimeoutError("no answer came")
         return True

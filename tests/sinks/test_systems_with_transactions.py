@@ -2,12 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger import LedgerJob
 from whole_job import BATCH, JOB, Died, ended_at
 
 from state_engine.api.sinks import SinkMarker, SinkName
+from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import (
     DamagedFileError,
@@ -196,6 +198,64 @@ def test_a_marker_that_was_lost_can_be_adopted(job: LedgerJob) -> None:
     assert job.ledger.rows == numbers(4)[BATCH:]
 
 
+def test_a_system_that_has_gone_back_is_refused_by_a_running_driver_and_by_a_start(job: LedgerJob) -> None:
+    driver = job.start().steps(2)
+    backup = dict(job.ledger.markers), list(job.ledger.rows)
+    driver.steps(3)
+    job.ledger.markers, job.ledger.rows = dict(backup[0]), list(backup[1])
+    with pytest.raises(SinkAheadError, match="has gone back from epoch 6 to epoch 3 of generation 1"):
+        driver.step()
+    before = job.log().epochs(1)
+    with pytest.raises(SinkAheadError, match="has its output up to epoch 3 of generation 1, and the job has"):
+        job.start()
+    assert job.log().epochs(1) == before
+    assert job.ledger.rows == numbers(2)
+    job.start(restore=job.log().read(1, 3), keep_output=True, adopt_sinks=True).steps(1)
+    assert job.ledger.rows == numbers(3)
+
+
+def test_a_system_that_has_gone_back_may_be_adopted_and_gets_what_is_owed(job: LedgerJob) -> None:
+    driver = job.start().steps(2)
+    backup = dict(job.ledger.markers), list(job.ledger.rows)
+    driver.steps(2)
+    job.ledger.markers, job.ledger.rows = dict(backup[0]), list(backup[1])
+    job.start(adopt_sinks=True).steps(1)
+    assert job.ledger.rows == [n for n in numbers(5) if n // BATCH != 2], "the newest epoch, and what came after it"
+
+
+def test_a_start_that_meets_the_commits_of_a_living_driver_takes_none_for_lost(
+    job: LedgerJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = job.start().steps(2)
+    newest, looks = look.newest, iter([5, 0, 0, 0, 0, 0, 0, 0])
+
+    def while_the_driver_goes_on(log: Any) -> Any:
+        old.steps(next(looks))
+        return newest(log)
+
+    monkeypatch.setattr("state_engine.epoch.start.look.newest", while_the_driver_goes_on)
+    job.start().steps(1)
+    assert job.ledger.rows == numbers(8)
+
+
+@pytest.mark.parametrize("harm", ["manifests", "staged"])
+def test_a_restore_that_keeps_output_does_not_need_what_it_abandons(job: LedgerJob, harm: str) -> None:
+    job.start().steps(4)
+    target = job.log().read(1, 2)
+    with pytest.raises(Died):
+        job.start(restore=target, keep_output=True, dies_at=CrashPoint.S2_CLOSED, epoch=6)
+    if harm == "staged":
+        for epoch in (3, 4, 5):
+            staged(job, epoch).unlink()
+    else:
+        job.log()  # as retention does, behind the decision
+        for path in (Path(job.root) / JOB / EPOCHS / "g000001").glob("e000000000[34].json"):
+            path.unlink()
+    job.start().steps(1)
+    assert job.ledger.abandoned == []
+    assert job.ledger.rows == [*numbers(4), *numbers(2)[BATCH:]]
+
+
 @pytest.mark.parametrize("point", [CrashPoint.S1_HEAD_FOUND, CrashPoint.S2_BEFORE_CLAIM, CrashPoint.S2_CLAIMED])
 def test_a_first_start_that_died_before_it_made_the_marker_is_no_loss(job: LedgerJob, point: CrashPoint) -> None:
     epoch = 0 if point is CrashPoint.S1_HEAD_FOUND else 1
@@ -249,18 +309,6 @@ def test_without_the_code_of_the_job_only_what_the_system_need_not_take_is_resto
 
 def test_a_driver_that_is_refused_again_and_again_says_so(job: LedgerJob) -> None:
     driver = job.start().steps(1)
-
-    class Markers(dict[SinkName, SinkMarker]):
-        """Another driver replaces the marker between each look and commit."""
-
-        def get(self, name: SinkName, default: SinkMarker | None = None) -> SinkMarker | None:  # type: ignore[override]
-            found = super().get(name, default)
-            return found if found is None else self._moved(name, found)
-
-        def _moved(self, name: SinkName, found: SinkMarker) -> SinkMarker:
-            self[name] = found._replace(epoch=found.epoch - 1)
-            return found
-
-    job.ledger.markers = Markers(job.ledger.markers)
+    job.ledger.faults = ["refused"] * 100
     with pytest.raises(StorageError, match="another driver had replaced the marker"):
         driver.step()

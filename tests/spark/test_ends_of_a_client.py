@@ -97,7 +97,9 @@ def client() -> Any:
     session: Any = SimpleNamespace(sparkContext=Context())
     client._query = RunningQuery(Query(), session, "flights")
     client._driver, client._listens = Driver(), True
-    client._started = SimpleNamespace(publisher=Publisher(), coordinator=CheckpointCoordinator())
+    client._started = SimpleNamespace(
+        publisher=Publisher(), coordinator=CheckpointCoordinator(), sinks=SimpleNamespace(close=lambda: None)
+    )
     client._idle_tasks = lambda: None
     return client
 

@@ -101,7 +101,9 @@ def client(engine: Engine) -> Any:
     driver = SimpleNamespace(request_stop=lambda: None, end_rescales=lambda: None, head=None)
     publisher = SimpleNamespace(wait=lambda timeout_s=None: True, completed=lambda: None)
     found._query = RunningQuery(engine, engine, "flights")  # type: ignore[arg-type]
-    found._driver, found._started = driver, SimpleNamespace(publisher=publisher, coordinator=CheckpointCoordinator())
+    sinks = SimpleNamespace(close=lambda: None)
+    found._driver = driver
+    found._started = SimpleNamespace(publisher=publisher, coordinator=CheckpointCoordinator(), sinks=sinks)
     found._heartbeat = Heartbeat(
         "heartbeat", 1, has_ended=found._query.await_end, watch=lambda: None, beat=lambda: None,
         at_end=found._end_checkpoints, failed=found._failed_between_batches,

@@ -17,7 +17,7 @@ class RescaleLook(NamedTuple):
         max_parallelism: Number of its key groups.
         busy: Share of the time since an earlier look in which an epoch was running; null at the first look.
         lag_ms: How far the slowest watermark lags behind the current time; null if no operator has event time.
-        source_lag: How many records the sources are ahead; null if no source tells.
+        source_lag: How many records the stream is behind its sources; null if that is not known.
     """
 
     at_ms: int
@@ -40,7 +40,7 @@ class RescalePolicy:
     """When a stream gets another parallelism. By default never automatically.
 
     A stream gets more subtasks if it is behind while it is busy: its event time lags far behind the current time, or
-    its sources are many records ahead (Kafka tells) and it will not catch up soon. More subtasks do not help a stream
+    it is many records behind its sources (Kafka tells) and will not catch up soon. More subtasks do not help a stream
     that waits for its source. If neither lag is known, set `by_busy_alone` to decide by the busy time alone.
 
     Attributes:
@@ -49,10 +49,10 @@ class RescalePolicy:
         max_parallelism: Never more subtasks; by default the number of key groups.
         lag_above: More subtasks only with at least this lag.
         lag_below: Fewer subtasks only below this lag.
-        source_lag_above: The same for the records that the sources are ahead.
-        source_lag_below: The same for the records that the sources are ahead.
-        catch_up_within: A stream whose sources are ahead, and that will have caught up within this time if it goes on
-            like this, gets no more subtasks.
+        source_lag_above: More subtasks also with at least this number of records behind the sources.
+        source_lag_below: Fewer subtasks only below this number of records behind the sources.
+        catch_up_within: A stream that will have caught up with its sources within this time, if it goes on like this,
+            gets no more subtasks.
         busy_above: More subtasks only if the stream is busy for at least this share of the time.
         busy_below: Fewer subtasks only if it is busy for at most this share of the time.
         by_busy_alone: For a stream without a known lag: decide by its share of busy time alone.
@@ -122,7 +122,7 @@ class RescalePolicy:
         return RescaleDecision(wanted, f"{_told(newest)} at {self.looks} looks in a row.")
 
     def _catches_up(self, looks: Sequence[RescaleLook]) -> bool:
-        """Returns whether the sources' lead shrinks, since it was largest, so fast that it soon will be gone."""
+        """Returns whether the source lag shrinks, since it was largest, so fast that it soon will be gone."""
         leads = [(look.source_lag, look.at_ms) for look in looks if look.source_lag is not None]
         if not leads:
             return False

@@ -25,8 +25,14 @@ with from_extra("kafka"):
 _SECONDS = 30.0
 _TIMEOUT_MS = "transaction.timeout.ms"
 _DEFAULT_TIMEOUT_MS = 300_000
+_TELLING = 50_000
+"""From how many records on an epoch shows how fast the sink is; in a small one most of the time is the commit's."""
 _SHARE = 0.8
 """How much of the transaction's time an epoch may take, so that its commit has time left."""
+_RAISE = (
+    f"Set {_TIMEOUT_MS} in the sink's options to more (and the broker's transaction.max.timeout.ms), and start again. "
+    "Or limit the epochs (maxOffsetsPerTrigger), and restore the epoch before with keep_output=True."
+)
 
 
 class KafkaConnection(SinkConnection):
@@ -64,6 +70,7 @@ class KafkaConnection(SinkConnection):
             "error_cb": lambda error: self._heard.append(error.str()),
             "logger": _silent,
         }
+        self._prefix = prefix
         self._markers = marker_topic.topic_of(prefix, name)
         self._transactional_id = marker_topic.transactional_id(prefix, name)
         self._timeout_s = int(self._settings.setdefault(_TIMEOUT_MS, str(_DEFAULT_TIMEOUT_MS))) / 1000
@@ -81,7 +88,8 @@ class KafkaConnection(SinkConnection):
         if self._columns is not None:
             check_columns(self._columns, self._parts)
         with plainly(self._heard):
-            self._topics()
+            if self._markers in self._topics():
+                marker_topic.check_topic(AdminClient(self._client_settings()), self._markers)
 
     def prepare(self) -> None:
         compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "600000"}
@@ -118,8 +126,9 @@ class KafkaConnection(SinkConnection):
                 with suppress(KafkaException):
                     producer.abort_transaction(_SECONDS)
                 raise
-            if records:
-                self._records_per_second = records / max(time.monotonic() - began, 1e-3)
+            if records >= _TELLING:
+                speed = records / max(time.monotonic() - began, 1e-3)
+                self._records_per_second = max(speed, self._records_per_second)
             self._marker = after
             return True
 
@@ -147,7 +156,7 @@ class KafkaConnection(SinkConnection):
     def _read(self) -> SinkMarker | None:
         if self._markers not in self._topics():
             return None
-        return marker_topic.read_marker(self._client_settings(), self._markers)
+        return marker_topic.read_marker(self._client_settings(), self._markers, self._prefix)
 
     def _topics(self) -> set[str]:
         admin = AdminClient(self._client_settings())
@@ -181,16 +190,14 @@ class KafkaConnection(SinkConnection):
             raise SinkError(
                 f"An epoch of {count:,} records would take about {count / self._records_per_second:,.0f} s to send to "
                 f"Kafka, and {_TIMEOUT_MS} is {self._timeout_s:g} s.",
-                action=f"Set {_TIMEOUT_MS} in the sink's options to more (the broker's transaction.max.timeout.ms is "
-                "the limit), or limit the epochs by the source's options.",
+                action=_RAISE,
             )
 
     def _refuse_too_slow(self, began: float) -> None:
         if time.monotonic() - began > _SHARE * self._timeout_s:
             raise SinkError(
                 f"An epoch takes longer to send to Kafka than {_TIMEOUT_MS} allows, {self._timeout_s:g} s.",
-                action=f"Set {_TIMEOUT_MS} in the sink's options to more (the broker's transaction.max.timeout.ms is "
-                "the limit), or limit the epochs by the source's options.",
+                action=_RAISE,
             )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from state_engine.connectors.kafka.settings import PREFIX
 from state_engine.extras import from_extra
 
 with from_extra("kafka"):
@@ -37,6 +38,7 @@ def plainly(heard: list[str]) -> Iterator[None]:
         FencedByKafkaError: Another driver uses the transactional id.
         KafkaSinkError: Anything else.
     """
+    heard.clear()
     try:
         yield
     except KafkaException as error:
@@ -45,6 +47,8 @@ def plainly(heard: list[str]) -> Iterator[None]:
         if about.code() in FENCED:
             raise FencedByKafkaError(said) from error
         because = f" ({heard[-1]})" if heard else ""
+        if "SASL" in because or "AUTH" in about.name():
+            because += f". Secrets come from the environment: {PREFIX}SASL_PASSWORD"
         raise KafkaSinkError(f"{about.name()}: {said}{because}") from error
 
 

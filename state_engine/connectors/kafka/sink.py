@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KafkaSink(TransactionalSink):
-    """A topic of Kafka, exactly once for readers with `read_committed` (docs/guides/kafka.md).
+    """A topic of Kafka, exactly once for readers with `read_committed` (docs/guides/kafka-sink.md).
 
     The records of an epoch, and a marker that says which epoch it was, are sent in one transaction.
 
@@ -30,8 +30,8 @@ class KafkaSink(TransactionalSink):
         headers: Column with the record's headers: a map from texts to texts or bytes.
         partition: Column with the number of the partition. By default the key decides, as for Kafka's Java clients.
         topic_column: Column with the topic of each record; `topic` then takes those where it is null.
-        prefix: Beginning of the names of the topic with the sink's markers (`lakestate-marker.<job>.<uid>`) and of its
-            transactional id (`lakestate/<job>/<uid>`), for the broker's access rules.
+        prefix: Beginning of the names of the topic with the sink's markers (`lakestate-marker.<job>.<uid>.<digest>`)
+            and of its transactional id (`lakestate/<job>/<uid>`), for the broker's access rules.
         options: Further settings of librdkafka, such as `compression.type`. Secrets come from the environment of the
             driver's process: `LAKESTATE_KAFKA_SASL_PASSWORD` is `sasl.password`.
 

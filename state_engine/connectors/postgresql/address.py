@@ -49,7 +49,7 @@ def parse(uri: str) -> Address:
         )
     options = dict(parse_qsl(parts.query))
     user, _, hosts = parts.netloc.rpartition("@")
-    if ":" in user or "password" in options:
+    if ":" in user or any("password" in name for name in options):
         raise JobDefinitionError(
             "The address of a PostgresSink has a password, which would be stored in every manifest of the job.",
             action="Leave it out, and set PGPASSWORD for the driver's process, or use ~/.pgpass or a service file.",

@@ -1,6 +1,7 @@
 """A connection to PostgreSQL: the marker, and the transaction that replaces it together with an epoch's rows."""
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -9,10 +10,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from state_engine.api.sinks import SinkConnection, SinkMarker, SinkName, Upsert
+from state_engine.causes import report_of, shown
 from state_engine.connectors.postgresql import statements
 from state_engine.connectors.postgresql.address import Address
 from state_engine.connectors.postgresql.errors import PostgresError, plainly
-from state_engine.connectors.postgresql.fitting import Fit, Run, check_fits
+from state_engine.connectors.postgresql.fitting import Fit, Run, check_fits, exists
 from state_engine.connectors.postgresql.statements import ORDER, STAGED, Target
 from state_engine.connectors.postgresql.types import postgres_type, with_json, written_schema
 from state_engine.errors import SinkError
@@ -22,6 +24,7 @@ with from_extra("postgresql"):
     import adbc_driver_manager
     from adbc_driver_postgresql import dbapi
 
+_log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 30.0
 _LOCK_TIMEOUT = "10s"
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -61,7 +64,7 @@ class PostgresConnection(SinkConnection):
 
     def marker(self) -> SinkMarker | None:
         with self._transaction() as run:
-            if not run("SELECT 1 WHERE to_regclass($1) IS NOT NULL", self._target.markers):
+            if not exists(run, self._target.markers):
                 return None
             found = run(statements.read_marker(self._target), *self._name)
             return SinkMarker(*found[0]) if found else None
@@ -74,8 +77,9 @@ class PostgresConnection(SinkConnection):
 
     def prepare(self) -> None:
         with self._transaction() as run:
-            run(statements.create_markers(self._target))
-            if self._columns is not None:
+            if not exists(run, self._target.markers):  # PostgreSQL asks for the right to create also if it need not
+                run(statements.create_markers(self._target))
+            if self._columns is not None and not exists(run, self._target.name):
                 columns = [(f.name, postgres_type(f.type)) for f in self._columns if not self._is_op(f.name)]
                 keys = self._upsert.keys if self._upsert is not None else ()
                 run(statements.create_table(self._target, columns, keys))
@@ -85,13 +89,24 @@ class PostgresConnection(SinkConnection):
         return self._replace(before, after, lambda run: self._write(run, rows))
 
     def rewind(self, abandoned: Iterable[pa.RecordBatch], before: SinkMarker | None, after: SinkMarker) -> bool:
-        """Also adds the keys of abandoned rows to a table: what an upsert replaced cannot be brought back."""
+        """Also adds the keys of abandoned rows to a table: what an upsert replaced cannot be brought back.
 
-        def note(run: Run) -> None:
-            if (upsert := self._upsert) is not None:
-                self._note_abandoned(run, upsert, abandoned, after)
-
-        return self._replace(before, after, note)
+        It does so in a transaction of its own, before the marker moves. It is advice, and a restore must not fail for
+        lack of it.
+        """
+        if self.marker() != before:
+            return False
+        if self._upsert is not None:
+            try:
+                with self._transaction() as run:
+                    self._note_abandoned(run, self._upsert, abandoned, after)
+                    self._connection.commit()
+            except Exception as error:
+                _log.warning(
+                    "Sink %r of job %r could not note which keys the restore abandons in %s: %s",
+                    self._name.uid, self._name.job, self._target.abandoned, report_of(error),
+                )  # fmt: skip
+        return self._replace(before, after, lambda run: None)
 
     def close(self) -> None:
         with suppress(adbc_driver_manager.Error):
@@ -139,28 +154,38 @@ class PostgresConnection(SinkConnection):
         if upsert is None:
             run(statements.insert(self._target, fit.columns, None, f"{STAGED} ORDER BY {ORDER}"))
             return
-        if run(statements.without_key(upsert)):
-            raise SinkError(
-                f"A row for {self._target.name} has a null in its key ({', '.join(upsert.keys)}), and no key is equal "
-                "to a null.",
-                action="Filter such records out before the operator, and restore with keep_output=True.",
-            )
-        run(statements.latest(upsert))
+        self._refuse_bad_rows(run, upsert)
+        run(statements.latest(upsert, fit.columns))
         source = statements.LATEST
         if upsert.op is not None:
             run(statements.delete(self._target, fit.columns, upsert))
             source += f" WHERE {statements.quoted(upsert.op)} <> '-D'"
         run(statements.insert(self._target, fit.columns, upsert, source))
 
+    def _refuse_bad_rows(self, run: Run, upsert: Upsert) -> None:
+        remedy = "Filter such records out before the operator, and restore with keep_output=True."
+        if run(statements.without_key(upsert)):
+            keys = ", ".join(upsert.keys)
+            raise SinkError(
+                f"A row for {self._target.name} has a null in its key ({keys}), and no key is equal to a null.",
+                action=remedy,
+            )
+        if upsert.op is not None and (found := run(statements.without_op(upsert.op))):
+            raise SinkError(
+                f"A row for {self._target.name} has {shown(found[0][0])} in the column {upsert.op!r}, which is none of "
+                "+I, -U, +U and -D.",
+                action=remedy,
+            )
+
     def _note_abandoned(self, run: Run, upsert: Upsert, abandoned: Iterable[pa.RecordBatch], after: SinkMarker) -> None:
-        batches = iter(abandoned)
+        batches = (batch.select(upsert.keys) for batch in abandoned)
         first = next(batches, None)
         if first is None:
             return
-        fit = Fit.of(run, self._target, upsert, first.schema)
-        keys = [column for column in fit.columns if column.name in upsert.keys]
+        keys = Fit.of(run, self._target, upsert, first.schema, partial=True).columns
         self._stage(run, _chained(first, batches), first.schema)
         run(statements.create_abandoned(self._target, keys))
+        run(statements.forget_abandoned(self._target), self._name.job, after.generation)
         run(statements.insert_abandoned(self._target, keys), self._name.job, after.generation)
 
     def _stage(self, run: Run, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:

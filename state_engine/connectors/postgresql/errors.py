@@ -37,7 +37,8 @@ def said(error: "adbc_driver_manager.Error") -> str:
         return f"SQLSTATE {error.sqlstate}"
     text = str(error)
     found = _SAID.search(text)
-    return " ".join(_REST.split(found[1] if found else text)[0].split())
+    plain = " ".join(_REST.split(found[1] if found else text)[0].split())
+    return f"{plain}. It comes from the environment: PGPASSWORD" if "password" in plain else plain
 
 
 __all__ = ["PostgresError", "plainly", "said"]

@@ -36,7 +36,7 @@ class Fit(NamedTuple):
         return [column.name for column in self.columns]
 
     @classmethod
-    def of(cls, run: Run, target: Target, upsert: Upsert | None, schema: pa.Schema) -> "Fit":
+    def of(cls, run: Run, target: Target, upsert: Upsert | None, schema: pa.Schema, *, partial: bool = False) -> "Fit":
         """Compares the columns of rows with those of the table.
 
         Args:
@@ -44,6 +44,7 @@ class Fit(NamedTuple):
             target: The table.
             upsert: How rows replace each other.
             schema: Columns of the rows.
+            partial: Whether the rows have some columns alone, and are not written to this table.
 
         Raises:
             SinkError: The table does not exist, or does not take the rows.
@@ -56,7 +57,7 @@ class Fit(NamedTuple):
         [(kind, secured)] = kinds
         fields = [field for field in schema if upsert is None or field.name != upsert.op]
         known = {one.name: one for one in (TableColumn(*row) for row in run(statements.COLUMNS_OF, target.name))}
-        if obstacles := _obstacles(kind, fields, known):
+        if obstacles := _obstacles(kind, fields, known, partial=partial):
             raise SinkError(
                 f"The PostgreSQL table {target.name} does not take the rows: {'; '.join(obstacles)}.",
                 action="Change the table, cast the output to its types, or give the sink another table.",
@@ -82,17 +83,15 @@ def check_fits(run: Run, target: Target, upsert: Upsert | None, schema: pa.Schem
         raise SinkError(
             f"PostgreSQL has no schema {target.schema!r}.", action="Create it, or give the sink another one."
         )
-    if not run("SELECT 1 WHERE to_regclass($1) IS NOT NULL", target.name):
-        if run("SELECT 1 WHERE has_schema_privilege($1, 'CREATE')", target.schema):
-            return
-        raise SinkError(
-            f"The PostgreSQL table {target.name} does not exist, and the user may not create it.",
-            action=f"Create it, or let the user do so: GRANT CREATE ON SCHEMA {statements.quoted(target.schema)} TO …",
-        )
+    _check_rights(run, target)
+    if not exists(run, target.name):
+        return
     fit = Fit.of(run, target, upsert, schema)
     nulls = ", ".join(f"NULL::{postgres_type(schema.field(n).type)} AS {statements.quoted(n)}" for n in fit.names)
     planned = statements.insert(target, fit.columns, upsert, f"(SELECT {nulls}) AS nothing")
     try:
+        if upsert is not None and upsert.op is not None:
+            run(f"DO $lakestate$ BEGIN EXECUTE $planned$ EXPLAIN DELETE FROM {target.name} $planned$; END $lakestate$")
         run(f"DO $lakestate$ BEGIN EXECUTE $planned$ EXPLAIN {planned} $planned$; END $lakestate$")
     except adbc_driver_manager.Error as error:
         raise SinkError(
@@ -102,7 +101,31 @@ def check_fits(run: Run, target: Target, upsert: Upsert | None, schema: pa.Schem
         ) from error
 
 
-def _obstacles(kind: str, fields: "list[pa.Field[Any]]", known: dict[str, TableColumn]) -> list[str]:
+def exists(run: Run, name: str) -> bool:
+    """Returns whether a table exists, by its quoted name."""
+    return bool(run("SELECT 1 WHERE to_regclass($1) IS NOT NULL", name))
+
+
+def _check_rights(run: Run, target: Target) -> None:
+    """Checks the rights that PostgreSQL does not check when it plans the statement."""
+    missing = [name for name in (target.name, target.markers) if not exists(run, name)]
+    schema = statements.quoted(target.schema)
+    if missing and not run("SELECT 1 WHERE has_schema_privilege($1, 'CREATE')", target.schema):
+        raise SinkError(
+            f"The PostgreSQL table {missing[0]} does not exist, and the user may not create it.",
+            action=f"Create it, or let the user do so: GRANT CREATE ON SCHEMA {schema} TO …",
+        )
+    rights = (
+        "has_table_privilege($1, 'SELECT') AND has_table_privilege($1, 'INSERT') AND has_table_privilege($1, 'UPDATE')"
+    )
+    if target.markers not in missing and not run(f"SELECT 1 WHERE {rights}", target.markers):
+        raise SinkError(
+            f"The user may not read and write the PostgreSQL table {target.markers}, which has the sinks' markers.",
+            action=f"GRANT SELECT, INSERT, UPDATE ON {target.markers} TO …",
+        )
+
+
+def _obstacles(kind: str, fields: "list[pa.Field[Any]]", known: dict[str, TableColumn], *, partial: bool) -> list[str]:
     if kind not in _ORDINARY:
         return ["it is a view, a foreign table, or another kind of relation than a table"]
     found = []
@@ -113,8 +136,8 @@ def _obstacles(kind: str, fields: "list[pa.Field[Any]]", known: dict[str, TableC
         elif not column.takes(field.type):
             found.append(f"column {field.name!r} is {column.type}, and the output has {postgres_type(field.type)}")
     names = {field.name for field in fields}
-    given = [one.name for one in known.values() if one.must_be_given and one.name not in names]
+    given = [one.name for one in known.values() if one.must_be_given and one.name not in names and not partial]
     return found + [f"column {name!r} must not be null, has no default, and is not in the output" for name in given]
 
 
-__all__ = ["Fit", "Run", "check_fits"]
+__all__ = ["Fit", "Run", "check_fits", "exists"]

@@ -109,7 +109,7 @@ def create_staged(columns: Sequence[tuple[str, str]]) -> str:
 
 def insert(target: Target, columns: Sequence[TableColumn], upsert: Upsert | None, source: str) -> str:
     """Inserts rows of a source that has the columns' names, cast to the columns' types."""
-    cast = ", ".join(f"{quoted(c.name)}::{c.type}" for c in columns)
+    cast = ", ".join(f"{quoted(c.name)}::{c.cast}" for c in columns)
     names = [c.name for c in columns]
     text = f"INSERT INTO {target.name} AS t ({_list(names)}) SELECT {cast} FROM {source}"
     if upsert is None:
@@ -125,10 +125,14 @@ def insert(target: Target, columns: Sequence[TableColumn], upsert: Upsert | None
     return text
 
 
-def latest(upsert: Upsert) -> str:
-    """Keeps the last staged row of each key: by the version, else in the order in which rows were emitted."""
-    keys = _list(upsert.keys)
-    version = f"{quoted(upsert.version_by)} DESC NULLS LAST, " if upsert.version_by is not None else ""
+def latest(upsert: Upsert, columns: Sequence[TableColumn]) -> str:
+    """Keeps the last staged row of each key: by the version, else in the order in which rows were emitted.
+
+    Keys and versions are compared as the table compares them: two spellings of a `uuid` are one.
+    """
+    casts = {c.name: f"{quoted(c.name)}::{c.cast}" for c in columns}
+    keys = ", ".join(casts[key] for key in upsert.keys)
+    version = f"{casts[upsert.version_by]} DESC NULLS LAST, " if upsert.version_by is not None else ""
     retracted = f"WHERE {quoted(upsert.op)} <> '-U'" if upsert.op is not None else ""
     return (
         f"CREATE TEMPORARY TABLE {LATEST} ON COMMIT DROP AS SELECT DISTINCT ON ({keys}) * FROM {STAGED} {retracted} "
@@ -141,29 +145,40 @@ def without_key(upsert: Upsert) -> str:
     return f"SELECT 1 FROM {STAGED} WHERE {' OR '.join(f'{quoted(key)} IS NULL' for key in upsert.keys)} LIMIT 1"
 
 
+def without_op(op: str) -> str:
+    """Finds a staged row whose `op` is none of Flink's short strings of a `RowKind`."""
+    kinds = "('+I', '-U', '+U', '-D')"
+    return f"SELECT {quoted(op)} FROM {STAGED} WHERE {quoted(op)} IS NULL OR {quoted(op)} NOT IN {kinds} LIMIT 1"
+
+
 def delete(target: Target, columns: Sequence[TableColumn], upsert: Upsert) -> str:
     """Deletes the rows whose last staged row is a `-D`."""
     assert upsert.op is not None
     keys = [c for c in columns if c.name in upsert.keys]
-    same = " AND ".join(f"t.{quoted(c.name)} = l.{quoted(c.name)}::{c.type}" for c in keys)
+    same = " AND ".join(f"t.{quoted(c.name)} = l.{quoted(c.name)}::{c.cast}" for c in keys)
     text = f"DELETE FROM {target.name} AS t USING {LATEST} AS l WHERE l.{quoted(upsert.op)} = '-D' AND {same}"
     if upsert.version_by is not None:
-        version = quoted(upsert.version_by)
-        text += f" AND (t.{version} IS NULL OR t.{version} <= l.{version})"
+        version, [column] = quoted(upsert.version_by), [c for c in columns if c.name == upsert.version_by]
+        text += f" AND (t.{version} IS NULL OR t.{version} <= l.{version}::{column.cast})"
     return text
 
 
 def create_abandoned(target: Target, keys: Sequence[TableColumn]) -> str:
     """Creates the table with the keys whose rows a restore has abandoned."""
-    columns = [f"{quoted(key.name)} {key.type}" for key in keys]
+    columns = [f"{quoted(key.name)} {key.cast}" for key in keys]
     columns += ["lakestate_job text", "lakestate_generation bigint", "lakestate_at timestamptz DEFAULT now()"]
     return f"CREATE TABLE IF NOT EXISTS {target.abandoned} ({', '.join(columns)})"
+
+
+def forget_abandoned(target: Target) -> str:
+    """Removes what an earlier try of the same restore has added: parameters are the job and the generation."""
+    return f"DELETE FROM {target.abandoned} WHERE lakestate_job = $1 AND lakestate_generation = $2"
 
 
 def insert_abandoned(target: Target, keys: Sequence[TableColumn]) -> str:
     """Adds the staged keys, each once: parameters are the job and the generation that the restore begins."""
     names = [key.name for key in keys]
-    cast = ", ".join(f"{quoted(key.name)}::{key.type}" for key in keys)
+    cast = ", ".join(f"{quoted(key.name)}::{key.cast}" for key in keys)
     return (
         f"INSERT INTO {target.abandoned} ({_list(names)}, lakestate_job, lakestate_generation) "
         f"SELECT DISTINCT {cast}, $1, $2::bigint FROM {STAGED}"
@@ -193,6 +208,7 @@ __all__ = [
     "create_table",
     "delete",
     "first_marker",
+    "forget_abandoned",
     "insert",
     "insert_abandoned",
     "latest",
@@ -200,4 +216,5 @@ __all__ = [
     "quoted",
     "read_marker",
     "without_key",
+    "without_op",
 ]

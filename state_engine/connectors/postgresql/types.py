@@ -26,7 +26,7 @@ _HOLDS = {
     "integer": ("smallint", "bigint", "double precision"),
     "bigint": ("smallint", "integer"),
     "real": ("double precision",),
-    "text": ("character varying", "citext", "json", "jsonb", "uuid", "inet", "cidr", "macaddr", "xml", "ltree", "name"),
+    "text": ("character varying", "citext", "json", "jsonb", "uuid", "inet", "cidr", "macaddr", "xml", "ltree"),
     "jsonb": ("json", "text", "character varying"),
 }
 """The other types that hold each value of a type as it is, or refuse it with an error. To others PostgreSQL would round
@@ -65,6 +65,11 @@ class TableColumn(msgspec.Struct, frozen=True):
     is_enum: bool
     is_domain: bool
     must_be_given: bool
+
+    @property
+    def cast(self) -> str:
+        """The type to cast to: without a length. A cast to `varchar(3)` would cut, an assignment refuses."""
+        return _bare(self.type)
 
     def takes(self, data_type: pa.DataType) -> bool:
         """Returns whether it holds every value of an Arrow type, or refuses it with an error."""

@@ -49,6 +49,7 @@ from state_engine.spark.driver.startup import Started, StartOptions, start_up
 from state_engine.spark.driver.tasks import SparkTasks
 from state_engine.spark.driver.trigger import TriggerInterval, checked_interval
 from state_engine.spark.graph.definition import JobDefinition
+from state_engine.spark.graph.upstream import client_options
 from state_engine.spark.plan.packing import planned
 from state_engine.spark.plan.planner import EpochPlanner
 from state_engine.spark.plan.preferred_locations import preferred_locations
@@ -133,6 +134,7 @@ class JobClient:
         log_no_stops()
         query = writer.start()
         self._query = RunningQuery(query, job.session, job.name)
+        self._limited = ["maxoffsetspertrigger" in options for options in client_options(job.sources.df)]
         self._idle_input = IdleInput(job.sources.df, query)
         self._incarnation = head.stored.manifest.incarnation
         RUNNING.begin(self._incarnation, head.root, job.name)
@@ -437,9 +439,12 @@ class JobClient:
         return self._jobs.count()
 
     def source_lags(self) -> tuple[SourceLag, ...]:
-        """Returns how far each source is behind, as of the last batch that has ended."""
+        """Returns how far the job is behind each source, as of the last batch that has ended.
+
+        None where Spark does not tell, or where a batch has no limit and takes all that there is.
+        """
         names = [node.name for node in self._job.sources.nodes]
-        return source_lags(names, self._running_query.progress_of_sources())
+        return source_lags(names, self._limited, self._running_query.progress_of_sources())
 
     def _job_ids(self) -> list[int]:
         query = self._running_query

@@ -1,12 +1,14 @@
 """Asks Kafka's brokers about the topics of a job's sources, through the client that Spark's source uses itself."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from state_engine.epoch.kafka_positions import TopicState, check_positions, topics_named, with_ids
+from state_engine.epoch.kafka_positions import TopicState, check_positions, is_read, topics_named, with_ids
 from state_engine.epoch.source_options import KAFKA, format_of
 from state_engine.errors import SourceUnavailableError
 from state_engine.log.records import Manifest
@@ -24,7 +26,7 @@ def topics_of(spark: SparkSession, options: Mapping[str, str], names: Sequence[s
     Args:
         spark: A session with Kafka's jars.
         options: The source's options, names in lower case; its client has those that begin with `kafka.`.
-        names: The topics.
+        names: The topics; those that the option `subscribePattern` finds are added.
 
     Raises:
         SourceUnavailableError: No broker has answered, or one refuses.
@@ -39,13 +41,16 @@ def topics_of(spark: SparkSession, options: Mapping[str, str], names: Sequence[s
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
         try:
+            if (pattern := options.get("subscribepattern")) is not None:
+                known = [str(name) for name in admin.listTopics().names().get()]
+                names = [*dict.fromkeys([*names, *(name for name in known if re.fullmatch(pattern, name))])]
             return {name: _topic(jvm, admin, name) for name in names}
         finally:
             admin.close()
     except Py4JJavaError as error:
         servers = options.get("kafka.bootstrap.servers", "")
         raise SourceUnavailableError(
-            f"The Kafka brokers {servers} were asked about {', '.join(names)}: {_said(error)}",
+            f"The Kafka brokers {servers} did not answer about {', '.join(names) or 'topics'}: {_said(error)}.",
             action="Check the servers and the options of the source that begin with kafka. Nothing was written.",
         ) from None
 
@@ -55,6 +60,7 @@ def ask_topics(
     options: Sequence[Mapping[str, str]],
     sources: Sequence[SourceFingerprint],
     target: Manifest | None,
+    allowed: Collection[int] = (),
 ) -> tuple[SourceFingerprint, ...]:
     """Checks that the topics still have what a position needs.
 
@@ -63,6 +69,7 @@ def ask_topics(
         options: All options of each source.
         sources: The sources as the job declares them.
         target: The epoch that the job goes on from; its positions count for sources that are as many as then.
+        allowed: Numbers of the sources that may have changed.
 
     Returns:
         The sources, those of Kafka with the ids of their topics.
@@ -81,7 +88,10 @@ def ask_topics(
         found = topics_of(spark, options[number], topics_named(options[number], position))
         if known is not None and position is not None and format_of(known.fingerprints[number].kind) is KAFKA:
             loss_allowed = options[number].get("failondataloss", "true").lower() == "false"
-            check_positions(number, position, known.fingerprints[number], found, loss_allowed=loss_allowed)
+            reads = partial(is_read, options[number])
+            recorded = known.fingerprints[number]
+            changed = number in allowed
+            check_positions(number, position, recorded, found, loss_allowed=loss_allowed, changed=changed, reads=reads)
         asked.append(with_ids(source, found))
     return tuple(asked)
 

@@ -18,14 +18,18 @@ class SourceLag(NamedTuple):
     records: int | None
 
 
-def source_lags(names: Sequence[str], progress: Sequence[Mapping[str, Any]]) -> tuple[SourceLag, ...]:
+def source_lags(
+    names: Sequence[str], limited: Sequence[bool], progress: Sequence[Mapping[str, Any]]
+) -> tuple[SourceLag, ...]:
     """Returns the lag of each source.
 
     Args:
         names: Of the sources, in Spark's order.
+        limited: Which of them have a limit for a batch (`maxOffsetsPerTrigger`). Without one a batch takes all that
+            there is, so that nothing is ever left behind it, however long the batch takes.
         progress: The entry `sources` of Spark's last progress; empty before the first one.
     """
-    told = {number: _behind(one) for number, one in enumerate(progress)}
+    told = {number: _behind(one) for number, one in enumerate(progress) if limited[number]}
     return tuple(SourceLag(name, told.get(number)) for number, name in enumerate(names))
 
 

@@ -133,7 +133,7 @@ def _start_up(job: JobDefinition, options: StartOptions, undo: ExitStack) -> Sta
     before = newest(log)
     if before is not None:
         log_difference(job.name, before.manifest.processing_time, SystemClock().now_ms())
-    request = _with_topics(job, request, before)
+    request = _with_topics(job, log, request, before)
     _check_sources(job, request, before, open_job)
     sinks.check()
     table_fences.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
@@ -317,7 +317,9 @@ def _stream_edge(edge: Edge, *, chained: bool) -> StreamEdge:
     )
 
 
-def _with_topics(job: JobDefinition, request: StartRequest, head: StoredManifest | None) -> StartRequest:
+def _with_topics(
+    job: JobDefinition, log: ManifestLog, request: StartRequest, head: StoredManifest | None
+) -> StartRequest:
     """Checks that Kafka still has what the sources are going to read; returns the request with the ids of the topics.
 
     Raises:
@@ -326,8 +328,16 @@ def _with_topics(job: JobDefinition, request: StartRequest, head: StoredManifest
     """
     if all(format_of(source.kind) is not KAFKA for source in request.fingerprints):
         return request
-    target = request.restore.seen.manifest if request.restore is not None else head.manifest if head else None
-    with_ids = ask_topics(job.session, client_options(job.sources.df), request.fingerprints, target)
+    if not job.sources.replays:
+        return request
+    target = head.manifest if head is not None else None
+    if request.restore is not None:
+        target = request.restore.seen.manifest
+    elif head is not None and (successor := head.manifest.successor) is not None:  # this start finishes that restore
+        target = read_target(log, successor.origin, successor.adopted).manifest
+    with_ids = ask_topics(
+        job.session, client_options(job.sources.df), request.fingerprints, target, request.allow_changed_sources
+    )
     return msgspec.structs.replace(request, fingerprints=with_ids)
 
 

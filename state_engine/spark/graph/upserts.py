@@ -4,6 +4,7 @@ from state_engine.api.sinks import Upsert
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.declared.changelog import OP
+from state_engine.runtime.declared.top_n import RANK, TopN
 from state_engine.runtime.outputs import MAIN
 from state_engine.spark.graph.nodes import OperatorNode
 
@@ -42,6 +43,19 @@ def check_upsert(node: OperatorNode, output: str, upsert: Upsert) -> None:
             f"The output of operator {node.uid!r} is a changelog: rows with {OP} -U and -D retract earlier rows, and "
             "the sink would write them like others.",
             action=f"Give the sink op={OP!r}: rows with -U are then left out, and those with -D delete.",
+        )
+    if output == MAIN and isinstance(function, Declared) and function.gives_changelog:
+        _check_changelog(node, function, upsert, key)
+
+
+def _check_changelog(node: OperatorNode, function: Declared, upsert: Upsert, key: tuple[str, ...]) -> None:
+    """Checks that a row of a changelog replaces the one that it updates: their key is exactly that of the changelog."""
+    of_rows = (*key, RANK) if isinstance(function, TopN) else key
+    if set(upsert.keys) != set(of_rows):
+        raise JobDefinitionError(
+            f"The output of operator {node.uid!r} is a changelog with one row for each {', '.join(of_rows)}, and the "
+            f"sink upserts by {', '.join(upsert.keys)}: a row that was replaced would stay.",
+            action=f"Give the sink keys=[{', '.join(map(repr, of_rows))}].",
         )
 
 

@@ -170,8 +170,10 @@ class SinkCommits:
                 continue
             stands = owed is not None and self._identity.is_current(node.uid, owed.manifest)
             files = outputs_of(owed.manifest, node.uid) if owed is not None and stands else []
+            at = (owed.manifest.generation, owed.manifest.epoch) if owed is not None else (0, 0)
             try:
-                sink.adopt(generation, files)
+                with records_shown(self._show_records):
+                    sink.adopt(generation, files, at)
             except (MissingFileError, DamagedFileError) as error:
                 assert owed is not None
                 self._log_left_out(node, owed.manifest, error)
@@ -329,7 +331,8 @@ class SinkCommits:
                 for epoch, files in self._entered(node, target):
                     node.sink.put(epoch, self._staged(files))
             elif (exact := self._exact.get(node.uid)) is not None and target.manifest.job == self._job:
-                exact.rewind(target, generation, keep_output=keep_output)
+                with records_shown(self._show_records):
+                    exact.rewind(target, generation, keep_output=keep_output)
 
     def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:
         """Returns what an abandoned generation gave to a memory sink, if a restore enters that generation again."""
@@ -354,7 +357,7 @@ class SinkCommits:
     def _system_holds(self, sink: SinkTable, generation: int, epoch: int) -> bool | None:
         """The same for a system with transactions, which may be that of a former sink."""
         system = opened(sink)
-        if system is None:
+        if system is None or system.address != sink.table:
             return None
         with closing(self._marked(system, sink, None)) as marked:
             try:

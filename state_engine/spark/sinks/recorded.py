@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from state_engine.connectors.known import opened
+from state_engine.connectors.known import check_address, opened
 from state_engine.errors import SinkError
 from state_engine.log.records import SinkTable
 from state_engine.spark.graph.nodes import SinkNode
@@ -32,7 +32,7 @@ class RecordedSinks(SinkCommits):
     """
 
     def __init__(self, job: str, recorded: Sequence[SinkTable], storage: CheckpointStorage, log: ManifestLog) -> None:
-        super().__init__(job, (), storage, log, lambda *_: None)
+        super().__init__(job, (), storage, log, lambda *_: None, show_records=False)  # manifests do not say
         last = {table.uid: table for table in recorded}
         nodes = [(table, node) for table in last.values() if (node := _node(table)) is not None]
         sinks, tables = [(node, pa.schema([])) for _, node in nodes], [table for table, _ in nodes]
@@ -47,6 +47,7 @@ def _node(table: SinkTable) -> SinkNode | None:
         exists = delta.table_version(table.table) is not None
         return SinkNode(table.uid, "main", DeltaSink(table.table)) if exists else None
     if (system := opened(table)) is not None:
+        check_address(system, table)
         return SinkNode(table.uid, "main", system)
     sink = MemorySink(table.table) if table.kind == "memory" else ForeachEpochSink(_refuse)
     return SinkNode(table.uid, "main", sink)
