@@ -68,6 +68,9 @@ class Client:
     def epochs_after(self, epoch: int) -> list[Any]:
         return []
 
+    def source_lags(self) -> tuple[Any, ...]:
+        return ()
+
     def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
         if before is not None:
             before()
