@@ -23,6 +23,8 @@ from state_engine.spark.graph.nodes import SinkNode
 from state_engine.spark.sinks.recorded import RecordedSinks
 from state_engine.testing.postgres_server import PASSWORD, PostgresServer, postgres_server
 
+pytestmark = pytest.mark.slow  # a server of PostgreSQL
+
 Sinks = Callable[..., PostgresSink]
 Query = Callable[..., list[Any]]
 FIRST, SECOND = SinkMarker(LOG, 1, 0), SinkMarker(LOG, 1, 1)

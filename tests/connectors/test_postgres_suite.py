@@ -8,6 +8,8 @@ import pytest
 from state_engine.spark import PostgresSink
 from state_engine.testing.sink_suite import SinkSubject, SinkSuite
 
+pytestmark = pytest.mark.slow  # a server of PostgreSQL
+
 
 class _PostgresSuite(SinkSuite):
     options: ClassVar[dict[str, Any]] = {}

@@ -14,6 +14,8 @@ from state_engine.connectors.postgresql.types import TableColumn, postgres_type
 from state_engine.errors import SinkError
 from state_engine.spark import PostgresSink
 
+pytestmark = pytest.mark.slow  # a server of PostgreSQL
+
 Sinks = Callable[..., PostgresSink]
 Query = Callable[..., list[Any]]
 UTC = dt.UTC

@@ -13,6 +13,8 @@ from state_engine.api.sinks import SinkMarker
 from state_engine.errors import SinkError
 from state_engine.spark import PostgresSink
 
+pytestmark = pytest.mark.slow  # a server of PostgreSQL
+
 Sinks = Callable[..., PostgresSink]
 Query = Callable[..., list[Any]]
 Row = dict[str, Any]
