@@ -45,7 +45,7 @@ nitpick_ignore_regex = [
     # Rooms that users do not import: their types may occur in signatures, but have no page.
     (r"py:.*", r"state_engine\.(checkpoint|clock|epoch|key_groups|log|runtime|serialization|storage)\..*"),
     (r"py:.*", r"state_engine\.flink\.(differences|keys|nodes)\..*"),
-    (r"py:.*", r"state_engine\.spark\.(driver|graph)\..*"),
+    (r"py:.*", r"state_engine\.spark\.(driver|graph|session)\..*"),
     (r"py:.*", r"state_engine\.savepoint\.(holding|source|stop|writers)\..*"),
     (r"py:.*", r"state_engine\.(inspect\.scan|testing\.operator_records)\..*"),
     (r"py:.*", r"state_engine\.api\.(types\.Carrier|windows\.(assigners\.MergeCallback|windows\.Merging))"),

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from state_engine.api.sinks import SinkConnection, SinkMarker, SinkName, TransactionalSink
+    from state_engine.api.sinks import SinkConnection, SinkMarker, SinkName, TransactionalSink, Upsert
     from state_engine.connectors.kafka.sink import KafkaSink
     from state_engine.connectors.postgresql.sink import PostgresSink
     from state_engine.spark.driver.client import EpochSummary, JobClient
@@ -40,6 +40,7 @@ _HOMES = {
     "SparkWriter": "driver.savepoint_writer",
     "StreamJob": "job",
     "TransactionalSink": "state_engine.api.sinks",
+    "Upsert": "state_engine.api.sinks",
     "local_session": "session.local",
     "needs_connectors": "session.connectors",
 }
@@ -74,6 +75,7 @@ __all__ = [
     "SparkWriter",
     "StreamJob",
     "TransactionalSink",
+    "Upsert",
     "local_session",
     "needs_connectors",
 ]
