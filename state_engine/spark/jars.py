@@ -296,9 +296,8 @@ _NETWORK_ACTION = (
     "their folder with LAKESTATE_JARS."
 )
 
-_CHILD = """
+_BUILDER = """
 import sys
-from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[1]").appName("lakestate-jars")
@@ -309,25 +308,17 @@ for key, value in (
     ("spark.driver.bindAddress", "127.0.0.1"),
 ):
     builder = builder.config(key, value)
+"""
+
+_CHILD = f"""{_BUILDER}
+from delta import configure_spark_with_delta_pip
 configure_spark_with_delta_pip(builder).getOrCreate().stop()
 """
 
-
-_CHILD_ALONE = """
-import sys
-from pyspark.sql import SparkSession
-
-builder = SparkSession.builder.master("local[1]").appName("lakestate-jars")
-for key, value in (
-    ("spark.jars.ivy", sys.argv[1]),
-    ("spark.ui.enabled", "false"),
-    ("spark.driver.host", "127.0.0.1"),
-    ("spark.driver.bindAddress", "127.0.0.1"),
-):
-    builder = builder.config(key, value)
+_CHILD_ALONE = f"""{_BUILDER}
 spark = builder.getOrCreate()
 for coordinate in sys.argv[3:]:
-    spark.sparkContext._jsc.sc().addJar(f"ivy://{coordinate}?transitive={sys.argv[2]}")
+    spark.sparkContext._jsc.sc().addJar(f"ivy://{{coordinate}}?transitive={{sys.argv[2]}}")
 spark.stop()
 """
 

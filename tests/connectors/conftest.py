@@ -13,8 +13,8 @@ import pytest
 from postgres_programs import needed_programs
 
 from lakestate.up.broker import KafkaBroker
-from state_engine.api.sinks import SinkConnection
-from state_engine.spark import PostgresSink
+from state_engine.api.sinks import SinkConnection, TransactionalSink
+from state_engine.spark import KafkaSink, PostgresSink
 from state_engine.spark.jars import broker_jars
 from state_engine.testing.postgres_server import DATABASE, PASSWORD, USER, PostgresServer, postgres_server
 
@@ -55,13 +55,18 @@ def schema(query: Callable[..., list[Any]], request: pytest.FixtureRequest) -> s
 def connections_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Closes the connections of drivers that a test lets die: a process that dies closes them, too."""
     made: list[SinkConnection] = []
-    connect = PostgresSink.connect
 
-    def kept(sink: PostgresSink, *arguments: Any) -> SinkConnection:
-        made.append(connect(sink, *arguments))
-        return made[-1]
+    def keep(kind: type[TransactionalSink]) -> None:
+        connect = kind.connect
 
-    monkeypatch.setattr(PostgresSink, "connect", kept)
+        def kept(sink: TransactionalSink, *arguments: Any) -> SinkConnection:
+            made.append(connect(sink, *arguments))
+            return made[-1]
+
+        monkeypatch.setattr(kind, "connect", kept)
+
+    keep(PostgresSink)
+    keep(KafkaSink)
     yield
     for connection in made:
         connection.close()

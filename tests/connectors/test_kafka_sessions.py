@@ -3,7 +3,7 @@
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -47,22 +47,6 @@ class KafkaJob(WholeJob):
 
     def sinks(self) -> list[SinkNode]:
         return [SinkNode("out", "main", self.sink)]
-
-
-@pytest.fixture(autouse=True)
-def connections_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Closes the connections of drivers that a test lets die."""
-    made: list[Any] = []
-    connect = KafkaSink.connect
-
-    def kept(sink: KafkaSink, *arguments: Any) -> Any:
-        made.append(connect(sink, *arguments))
-        return made[-1]
-
-    monkeypatch.setattr(KafkaSink, "connect", kept)
-    yield
-    for connection in made:
-        connection.close()
 
 
 @pytest.fixture
