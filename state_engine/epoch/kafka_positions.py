@@ -6,11 +6,11 @@ Pure.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from state_engine.errors import SourcePositionLostError
+from state_engine.epoch.source_changes import WITHOUT_LOST_RECORDS, position_lost
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 
 
@@ -66,7 +66,7 @@ def check_positions(
             continue
         state, known = found.get(topic), recorded.ids.get(topic)
         if state is not None and known is not None and known != state.topic_id and not changed:
-            _refuse(
+            raise position_lost(
                 source,
                 f"topic {topic!r} was made anew (its id was {known}, is {state.topic_id}), so its offsets count other "
                 "records",
@@ -78,32 +78,22 @@ def check_positions(
 
 
 def _check_records(source: int, topic: str, offsets: Mapping[int, int], state: TopicState | None) -> None:
-    remedy = "To go on without what is gone, set failOnDataLoss=false on the source."
     if state is None:
-        _refuse(source, f"topic {topic!r} does not exist", f"Look at kafka.bootstrap.servers. {remedy}")
+        raise position_lost(
+            source, f"topic {topic!r} does not exist", f"Look at kafka.bootstrap.servers. {WITHOUT_LOST_RECORDS}"
+        )
     if gone := sorted(offsets.keys() - state.latest.keys()):
-        _refuse(source, f"topic {topic!r} has no partition {gone[0]} any more", remedy)
+        raise position_lost(source, f"topic {topic!r} has no partition {gone[0]} any more", WITHOUT_LOST_RECORDS)
     for number, offset in sorted(offsets.items()):
         if offset > state.latest[number]:
             what = f"ends at offset {state.latest[number]}, before the position {offset}"
-            _refuse(source, f"partition {number} of topic {topic!r} {what}", remedy)
+            raise position_lost(source, f"partition {number} of topic {topic!r} {what}", WITHOUT_LOST_RECORDS)
         if offset < state.earliest[number]:
             what = (
                 f"begins at offset {state.earliest[number]}: {state.earliest[number] - offset:,} records from {offset} "
                 "on that the job has not read were deleted (retention.ms, retention.bytes)"
             )
-            _refuse(source, f"partition {number} of topic {topic!r} {what}", remedy)
-
-
-def lag_of(position: SourcePosition, found: Mapping[str, TopicState | None]) -> int:
-    """Returns how many records the topics have behind a position; new partitions count in full."""
-    offsets = offsets_of(position)
-    states = {topic: state for topic, state in found.items() if state is not None}
-    return sum(
-        max(0, latest - offsets.get(topic, {}).get(number, state.earliest[number]))
-        for topic, state in states.items()
-        for number, latest in state.latest.items()
-    )
+            raise position_lost(source, f"partition {number} of topic {topic!r} {what}", WITHOUT_LOST_RECORDS)
 
 
 def with_ids(source: SourceFingerprint, found: Mapping[str, TopicState | None]) -> SourceFingerprint:
@@ -130,11 +120,4 @@ def _subscribed(options: Mapping[str, str]) -> list[str]:
     return [*names, *(json.loads(options["assign"]) if "assign" in options else ())]
 
 
-def _refuse(source: int, what: str, action: str) -> NoReturn:
-    raise SourcePositionLostError(
-        f"Source {source}: {what}.",
-        action=f"{action} Or begin a job with another name, whose state begins empty.",
-    )
-
-
-__all__ = ["TopicState", "check_positions", "is_read", "lag_of", "offsets_of", "topics_named", "with_ids"]
+__all__ = ["TopicState", "check_positions", "is_read", "offsets_of", "topics_named", "with_ids"]

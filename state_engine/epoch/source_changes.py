@@ -19,12 +19,15 @@ from state_engine.epoch.source_options import (
     spelled,
 )
 from state_engine.epoch.source_paths import place, same_place, why_not_followed
-from state_engine.errors import SourcesChangedError
+from state_engine.errors import SourcePositionLostError, SourcesChangedError
 from state_engine.log.records import Manifest
 from state_engine.log.source_records import SourceFingerprint
 
 _SUBSCRIPTIONS = ("assign", "subscribe", "subscribepattern")
 _NOT_SET = "not set"
+
+WITHOUT_LOST_RECORDS = "To go on without what is gone, set failOnDataLoss=false on the source."
+"""What to do about records that a source no longer has."""
 
 
 class SourceChange(NamedTuple):
@@ -83,6 +86,19 @@ def check_changes(
         if any(one.never for one in refused)
         else "Restore the sources as they were. Or, if records that come from now on may differ from those before, "
         f"start once with allow_changed_sources={numbers} ({allow}).",
+    )
+
+
+def position_lost(source: int, what: str, action: str) -> SourcePositionLostError:
+    """Returns the error of a source that no longer has what its position needs.
+
+    Args:
+        source: Its number.
+        what: What is lost.
+        action: What to do.
+    """
+    return SourcePositionLostError(
+        f"Source {source}: {what}.", action=f"{action} Or begin a job with another name, whose state begins empty."
     )
 
 
@@ -154,4 +170,14 @@ def _identity(source: SourceFingerprint) -> tuple[object, ...]:
     return format_name(source.kind), place(source.path), topics
 
 
-__all__ = ["SourceChange", "accepted", "carried", "changes", "check_changes", "is_file_format", "is_moved"]
+__all__ = [
+    "WITHOUT_LOST_RECORDS",
+    "SourceChange",
+    "accepted",
+    "carried",
+    "changes",
+    "check_changes",
+    "is_file_format",
+    "is_moved",
+    "position_lost",
+]

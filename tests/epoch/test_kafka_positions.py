@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from state_engine.epoch.kafka_positions import TopicState, check_positions, is_read, lag_of, topics_named, with_ids
+from state_engine.epoch.kafka_positions import TopicState, check_positions, is_read, topics_named, with_ids
 from state_engine.errors import SourcePositionLostError
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 
@@ -83,13 +83,6 @@ def test_a_new_topic_needs_a_permission_of_its_own() -> None:
 def test_positions_of_older_releases_have_no_ids() -> None:
     check(state("second"), KAFKA)
     assert RECORDED.ids == {"in": "first"}
-
-
-def test_lag() -> None:
-    assert lag_of(POSITION, {"in": state()}) == 4 + 2
-    assert lag_of(POSITION, {"in": state(latest=(5, 7))}) == 0
-    assert lag_of(POSITION, {"in": state(earliest=(0, 0, 2), latest=(5, 7, 6))}) == 4, "a new partition counts in full"
-    assert lag_of(POSITION, {"in": None}) == 0
 
 
 @pytest.mark.parametrize(

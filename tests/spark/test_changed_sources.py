@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from support import COLUMNS, Input, assert_counts, by_n, count_job, newest, records, run_all, write_rows
 
-from state_engine.errors import SourcesChangedError
+from state_engine.errors import SourcePositionLostError, SourcesChangedError
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
@@ -65,7 +65,7 @@ def test_a_delta_table_that_moved_keeps_its_position_and_another_one_is_refused(
     with pytest.raises(SourcesChangedError, match=r"path was .*here, is .*there") as caught:
         job(moved).start(available_now=True)
     assert "allow_changed_sources=[0]" in caught.value.action
-    with pytest.raises(SourcesChangedError, match=r"the Delta table at .*other has the id"):
+    with pytest.raises(SourcePositionLostError, match=r"the Delta table at .*other has the id"):
         job(other).start(available_now=True, allow_changed_sources=[0])
     assert newest(root, "moved-table") == head
     run_all(job(moved), allow_changed_sources=[0])

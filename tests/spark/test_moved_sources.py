@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,8 +43,7 @@ def check(was: SourceFingerprint, now: SourceFingerprint, *allowed: int) -> None
         fingerprints=(was,),
         sources=(SourcePosition(offset='{"logOffset":0}'),),
     )
-    session: Any = None  # Spark is used only for Delta tables
-    check_moved(session, target, [now], [files], allowed)
+    check_moved(target, [now], [files], allowed)
 
 
 def test_files_that_moved_with_their_times_or_are_gone_are_taken_for_read(folder: Path) -> None:

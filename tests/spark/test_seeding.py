@@ -4,12 +4,14 @@ import json
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from state_engine.errors import NotWritableError, SourceFileMissingError
 from state_engine.log.source_records import SourceFile, SourcePosition
-from state_engine.spark.driver.seeding import check_files_exist, local_file_exists, remove_others, seed
+from state_engine.spark.driver.hadoop_files import missing_files
+from state_engine.spark.driver.seeding import check_files_exist, remove_others, seed
 
 META = '{"batchWatermarkMs":17,"batchTimestampMs":1700000000000,"conf":{"a":"b"}}'
 DELTA = '{"sourceVersion":1,"reservoirId":"6f","reservoirVersion":3,"index":-1,"isStartingVersion":false}'
@@ -24,9 +26,10 @@ def tree(folder: Path) -> list[str]:
 def test_a_file_source(tmp_path: Path) -> None:
     folder = tmp_path / "seed"
     seed(str(folder), META, [FILE], [FILES])
-    assert tree(folder) == ["commits/0", "metadata", "offsets/0", "sources/0/0"]
-    assert (folder / "offsets" / "0").read_text() == f'v1\n{META}\n{{"logOffset":0}}'
-    assert (folder / "commits" / "0").read_text() == 'v1\n{"nextBatchWatermarkMs":17}'
+    assert tree(folder) == ["commits/0", "commits/1", "metadata", "offsets/0", "offsets/1", "sources/0/0"]
+    for batch in ("0", "1"):
+        assert (folder / "offsets" / batch).read_text() == f'v1\n{META}\n{{"logOffset":0}}'
+        assert (folder / "commits" / batch).read_text() == 'v1\n{"nextBatchWatermarkMs":17}'
     version, *lines = (folder / "sources" / "0" / "0").read_text().splitlines()
     assert version == "v1"
     entries = [json.loads(line) for line in lines]
@@ -48,7 +51,7 @@ def test_other_sources_are_verbatim_and_need_no_other_files(tmp_path: Path) -> N
     seed(str(folder), META, positions, [[], FILES, []])
     lines = (folder / "offsets" / "0").read_text().splitlines()
     assert lines == ["v1", META, DELTA, '{"logOffset":0}', '{"topic":{"0":40}}']
-    assert tree(folder) == ["commits/0", "metadata", "offsets/0", "sources/1/0"]
+    assert tree(folder) == ["commits/0", "commits/1", "metadata", "offsets/0", "offsets/1", "sources/1/0"]
 
 
 def test_before_the_first_seal_the_directory_is_empty(tmp_path: Path) -> None:
@@ -84,17 +87,16 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         seed(str(tmp_path / "file" / "seed"), META, [FILE], [FILES])
 
 
-def test_source_files_that_are_gone_are_named(tmp_path: Path) -> None:
-    existing = tmp_path / "a file%20.parquet"
-    existing.touch()
-    kept = SourceFile(path=existing.as_uri(), timestamp=1)
-    check_files_exist([kept], local_file_exists)
-    missing = [SourceFile(path=f"file:///gone/{n}.parquet", timestamp=n) for n in range(5)]
+def test_source_files_that_are_gone_are_named() -> None:
+    gone = [f"file:///gone/{n}.parquet" for n in range(5)]
+    check_files_exist(["file:///kept"], lambda paths: [])
     with pytest.raises(SourceFileMissingError, match=r"5 source files .*gone/0\.parquet.* and 2 more") as caught:
-        check_files_exist([kept, *missing], local_file_exists)
+        check_files_exist(["file:///kept", *gone], lambda paths: paths[1:])
     assert caught.value.action
 
 
-def test_of_other_file_systems_nothing_is_claimed() -> None:
-    assert local_file_exists("s3a://bucket/in/1.parquet")
-    assert not local_file_exists("/gone/1.parquet")
+def test_local_files_are_looked_for_without_a_jvm(tmp_path: Path) -> None:
+    existing = tmp_path / "a file%20.parquet"
+    existing.touch()
+    session: Any = None
+    assert missing_files(session, [existing.as_uri(), "/gone/1.parquet"]) == ["/gone/1.parquet"]

@@ -1,18 +1,16 @@
 """Asks Kafka's brokers about the topics of a job's sources, through the client that Spark's source uses itself."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from state_engine.epoch.kafka_positions import TopicState, check_positions, is_read, topics_named, with_ids
-from state_engine.epoch.source_options import KAFKA, format_of
+from state_engine.epoch.kafka_positions import TopicState, check_positions, is_read, topics_named
 from state_engine.errors import SourceUnavailableError
-from state_engine.log.records import Manifest
-from state_engine.log.source_records import SourceFingerprint
+from state_engine.log.source_records import SourceFingerprint, SourcePosition
 
 _PREFIX = "kafka."
 _TIMEOUT_MS = 15_000
@@ -57,43 +55,35 @@ def topics_of(spark: SparkSession, options: Mapping[str, str], names: Sequence[s
 
 def ask_topics(
     spark: SparkSession,
-    options: Sequence[Mapping[str, str]],
-    sources: Sequence[SourceFingerprint],
-    target: Manifest | None,
-    allowed: Collection[int] = (),
-) -> tuple[SourceFingerprint, ...]:
-    """Checks that the topics still have what a position needs.
+    number: int,
+    options: Mapping[str, str],
+    known: tuple[SourcePosition, SourceFingerprint] | None,
+    *,
+    changed: bool = False,
+) -> dict[str, TopicState | None]:
+    """Checks that the topics of a source still have what its position needs.
 
     Args:
         spark: The session that is going to read them.
-        options: All options of each source.
-        sources: The sources as the job declares them.
-        target: The epoch that the job goes on from; its positions count for sources that are as many as then.
-        allowed: Numbers of the sources that may have changed.
+        number: Number of the source.
+        options: Its options, names in lower case.
+        known: Its position, and the source as it was recorded with it; None if it has none.
+        changed: Whether the start allows that the source has changed.
 
     Returns:
-        The sources, those of Kafka with the ids of their topics.
+        The topics as the brokers have them; None for one that does not exist.
 
     Raises:
         SourcePositionLostError: Records that are needed are gone.
         SourceUnavailableError: The brokers do not answer.
     """
-    known = target if target is not None and len(target.sources) == len(sources) else None
-    asked = []
-    for number, source in enumerate(sources):
-        if format_of(source.kind) is not KAFKA:
-            asked.append(source)
-            continue
-        position = known.sources[number] if known is not None else None
-        found = topics_of(spark, options[number], topics_named(options[number], position))
-        if known is not None and position is not None and format_of(known.fingerprints[number].kind) is KAFKA:
-            loss_allowed = options[number].get("failondataloss", "true").lower() == "false"
-            reads = partial(is_read, options[number])
-            recorded = known.fingerprints[number]
-            changed = number in allowed
-            check_positions(number, position, recorded, found, loss_allowed=loss_allowed, changed=changed, reads=reads)
-        asked.append(with_ids(source, found))
-    return tuple(asked)
+    position, recorded = known if known is not None else (None, None)
+    found = topics_of(spark, options, topics_named(options, position))
+    if position is not None and recorded is not None:
+        loss_allowed = options.get("failondataloss", "true").lower() == "false"
+        reads = partial(is_read, options)
+        check_positions(number, position, recorded, found, loss_allowed=loss_allowed, changed=changed, reads=reads)
+    return found
 
 
 def _topic(jvm: Any, admin: Any, name: str) -> TopicState | None:

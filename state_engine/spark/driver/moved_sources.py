@@ -1,24 +1,20 @@
-"""Sources that read at another place than before: checks that their positions hold there, and finds their files.
+"""Files that are read at another place than before: checks that they are the same, and finds them there.
 
 Spark's log of a file source has full paths and times: a file below another folder, or with another time, may be taken
-for a new one. A position in a Delta table names the table's id.
+for a new one.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
-from pyspark.sql import SparkSession
 
 from state_engine.epoch.source_changes import is_file_format, is_moved
-from state_engine.epoch.source_options import DELTA, format_of
 from state_engine.epoch.source_paths import followed
 from state_engine.errors import SourcesChangedError
 from state_engine.log.records import Manifest
-from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
-from state_engine.spark.wire.names import quote_always
+from state_engine.log.source_records import SourceFile, SourceFingerprint
 
 
 def follow_files(
@@ -37,45 +33,29 @@ def follow_files(
 
 
 def check_moved(
-    spark: SparkSession,
     target: Manifest,
     now: Sequence[SourceFingerprint],
     files: Sequence[Sequence[SourceFile]],
     allowed: Iterable[int],
 ) -> None:
-    """Checks the sources that a start allows to have moved; sources that may not move at all are refused elsewhere.
+    """Checks the file sources that a start allows to have moved; what may not move at all is refused elsewhere.
 
     Args:
-        spark: The session that is going to read them.
         target: The epoch that the job goes on from.
         now: The sources as the job declares them.
         files: Per source, what it has read up to that epoch.
         allowed: Numbers of the sources that may have changed.
 
     Raises:
-        SourcesChangedError: Files at the new place have other times, or the Delta table there is not the same table.
+        SourcesChangedError: Files at the new place have other times.
     """
     if len(target.fingerprints) != len(now):
         return
     for number in allowed:
         if number >= len(target.sources) or not is_moved(old := target.fingerprints[number], new := now[number]):
             continue
-        if format_of(new.kind) is DELTA:
-            _check_table(spark, number, new.path, target.sources[number])
-        elif is_file_format(new) and number < len(files):
+        if is_file_format(new) and number < len(files):
             _check_times(number, new.path, list(follow_files(files[number], old, new)))
-
-
-def _check_table(spark: SparkSession, number: int, path: str, position: SourcePosition) -> None:
-    recorded_id = json.loads(position.offset)["reservoirId"]
-    table = spark.sql(f"DESCRIBE DETAIL delta.{quote_always(path)}").select("id").head()
-    if table is None or table.id != recorded_id:
-        raise SourcesChangedError(
-            f"Source {number}: the Delta table at {path} has the id {table.id if table else 'none'}, but the position "
-            f"belongs to table {recorded_id}.",
-            action="Move or copy the folder of the table as a whole, with its _delta_log. For a table that was created "
-            "anew, start a job with another name.",
-        )
 
 
 def _check_times(number: int, path: str, files: Sequence[SourceFile]) -> None:

@@ -10,20 +10,25 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Sequence
-from urllib.parse import unquote, urlsplit
 
 from state_engine.errors import NotWritableError, SourceFileMissingError
 from state_engine.log.source_records import SourceFile, SourcePosition
 from state_engine.spark.driver.offsets import is_file_source
 
 _VERSION = "v1"
+_BATCHES = ("0", "1")
+"""Two batches that are done, and have the same offsets.
+
+When Spark starts, it plans the last one that is done once more. After only one that would be everything from the
+beginning, for which a Delta source needs an older version of its table than the position, and fails without it.
+"""
 _INCARNATION = re.compile("[0-9a-f]{32}")
 
 
 def seed(
     directory: str, metadata: str, positions: Sequence[SourcePosition], files: Sequence[Sequence[SourceFile]]
 ) -> None:
-    """Writes a directory from which Spark plans batch 1, right after `positions`.
+    """Writes a directory from which Spark plans batch 2, right after `positions`.
 
     Args:
         directory: A path that does not exist yet, on a local disk.
@@ -41,10 +46,11 @@ def seed(
             return
         _write(os.path.join(directory, "metadata"), json.dumps({"id": str(uuid.uuid4())}))
         lines = ['{"logOffset":0}' if is_file_source(p) else p.offset for p in positions]
-        _write(os.path.join(directory, "offsets", "0"), "\n".join([_VERSION, metadata, *lines]))
         watermark = json.loads(metadata).get("batchWatermarkMs", 0) if metadata else 0
         commit = json.dumps({"nextBatchWatermarkMs": watermark}, separators=(",", ":"))
-        _write(os.path.join(directory, "commits", "0"), f"{_VERSION}\n{commit}")
+        for batch in _BATCHES:
+            _write(os.path.join(directory, "offsets", batch), "\n".join([_VERSION, metadata, *lines]))
+            _write(os.path.join(directory, "commits", batch), f"{_VERSION}\n{commit}")
         for index, position in enumerate(positions):
             if is_file_source(position):
                 _write(os.path.join(directory, "sources", str(index), "0"), _file_log(files[index]))
@@ -90,21 +96,23 @@ def remove_others(directory: str) -> None:
         shutil.rmtree(earlier, ignore_errors=True)
 
 
-def check_files_exist(files: Sequence[SourceFile], exists: Callable[[str], bool]) -> None:
-    """Raises SourceFileMissingError if a file that a restore must read again is gone."""
-    missing = [f.path for f in files if not exists(f.path)]
-    if missing:
-        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+def check_files_exist(paths: Sequence[str], missing: Callable[[Sequence[str]], Sequence[str]]) -> None:
+    """Refuses a restore that must read files again which are gone.
+
+    Args:
+        paths: The files.
+        missing: Returns those that do not exist.
+
+    Raises:
+        SourceFileMissingError: There are any.
+    """
+    gone = missing(paths)
+    if gone:
+        shown = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
         raise SourceFileMissingError(
-            f"{len(missing)} source files that were read after the restored epoch are gone: {shown}.",
+            f"{len(gone)} source files that were read after the restored epoch are gone: {shown}.",
             action="Put them back under the same names, or restore a later savepoint.",
         )
 
 
-def local_file_exists(path: str) -> bool:
-    """Returns whether a source file still exists; True for all files that are not on the local file system."""
-    parts = urlsplit(path)
-    return parts.scheme not in ("", "file") or os.path.exists(unquote(parts.path))
-
-
-__all__ = ["check_files_exist", "local_file_exists", "remove_others", "seed"]
+__all__ = ["check_files_exist", "remove_others", "seed"]

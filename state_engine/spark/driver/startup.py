@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, Start
 from state_engine.epoch.rewrite import is_back
 from state_engine.epoch.sink_names import described, moved
 from state_engine.epoch.source_changes import accepted
-from state_engine.epoch.source_options import KAFKA, format_of
+from state_engine.epoch.source_options import DELTA, KAFKA, format_of
 from state_engine.epoch.start import StartUp
 from state_engine.epoch.unread import unread
 from state_engine.errors import NotFoundError
@@ -38,9 +39,10 @@ from state_engine.savepoint.fitness import with_sizes
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.segments import segments_at, segments_of_target, source_files_of
 from state_engine.spark.driver.clock_notices import log_difference
-from state_engine.spark.driver.kafka_topics import ask_topics
+from state_engine.spark.driver.hadoop_files import missing_files
 from state_engine.spark.driver.moved_sources import check_moved, follow_files
-from state_engine.spark.driver.seeding import check_files_exist, local_file_exists, remove_others, seed
+from state_engine.spark.driver.seeding import check_files_exist, remove_others, seed
+from state_engine.spark.driver.source_positions import ask_sources
 from state_engine.spark.driver.trigger import TRIGGER_INTERVAL_MS
 from state_engine.spark.graph.definition import JobDefinition, spec_of
 from state_engine.spark.graph.nodes import Edge, OperatorNode
@@ -133,7 +135,7 @@ def _start_up(job: JobDefinition, options: StartOptions, undo: ExitStack) -> Sta
     before = newest(log)
     if before is not None:
         log_difference(job.name, before.manifest.processing_time, SystemClock().now_ms())
-    request = _with_topics(job, log, request, before)
+    request = _with_asked_sources(job, log, request, before)
     _check_sources(job, request, before, open_job)
     sinks.check()
     table_fences.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
@@ -317,16 +319,16 @@ def _stream_edge(edge: Edge, *, chained: bool) -> StreamEdge:
     )
 
 
-def _with_topics(
+def _with_asked_sources(
     job: JobDefinition, log: ManifestLog, request: StartRequest, head: StoredManifest | None
 ) -> StartRequest:
-    """Checks that Kafka still has what the sources are going to read; returns the request with the ids of the topics.
+    """Checks that Kafka and Delta tables still have what is going to be read; adds the ids of topics to the request.
 
     Raises:
-        SourcePositionLostError: It has not.
-        SourceUnavailableError: The brokers do not answer.
+        SourcePositionLostError: They have not.
+        SourceUnavailableError: They do not answer.
     """
-    if all(format_of(source.kind) is not KAFKA for source in request.fingerprints):
+    if all(format_of(source.kind) not in (DELTA, KAFKA) for source in request.fingerprints):
         return request
     if not job.sources.replays:
         return request
@@ -335,10 +337,10 @@ def _with_topics(
         target = request.restore.seen.manifest
     elif head is not None and (successor := head.manifest.successor) is not None:  # this start finishes that restore
         target = read_target(log, successor.origin, successor.adopted).manifest
-    with_ids = ask_topics(
+    asked = ask_sources(
         job.session, client_options(job.sources.df), request.fingerprints, target, request.allow_changed_sources
     )
-    return msgspec.structs.replace(request, fingerprints=with_ids)
+    return msgspec.structs.replace(request, fingerprints=asked)
 
 
 def _check_sources(
@@ -355,7 +357,7 @@ def _check_sources(
     if request.allow_changed_sources and (target := restore.seen if restore is not None else head) is not None:
         segments = segments_of_target(job.root, restore) if restore else segments_at(job.root, job.name, target)
         files = source_files_of(segments)
-        check_moved(job.session, target.manifest, request.fingerprints, files, request.allow_changed_sources)
+        check_moved(target.manifest, request.fingerprints, files, request.allow_changed_sources)
     if restore is None:
         return
     reread: list[SourceFile] = []
@@ -364,7 +366,7 @@ def _check_sources(
     for name in dict.fromkeys((request.job, origin.job)):
         later = _sealed_since(origin, name, ManifestLog(open_job(name), name))
         reread.extend(file for manifest in later for file in _new_files(manifest, now))
-    check_files_exist(reread, local_file_exists)
+    check_files_exist([file.path for file in reread], partial(missing_files, job.session))
 
 
 def _new_files(manifest: Manifest, now: Sequence[SourceFingerprint]) -> Iterator[SourceFile]:

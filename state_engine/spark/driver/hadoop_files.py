@@ -1,0 +1,61 @@
+"""Asks whether files of a source exist, through the file systems of Hadoop, which Spark's sources use themselves."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from state_engine.errors import SourceUnavailableError
+
+_AT_ONCE = 16
+"""Questions to an object store at a time; one takes some 20 ms."""
+
+
+def missing_files(spark: SparkSession, paths: Sequence[str]) -> list[str]:
+    """Returns those files that do not exist, in their order.
+
+    Args:
+        spark: A session with the credentials of their file systems.
+        paths: Their URIs or local paths, with special characters in percent encoding, as Spark's log of a source and
+            Delta's log have them.
+
+    Raises:
+        SourceUnavailableError: Their file system does not answer, or refuses.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        exist = list(pool.map(lambda path: _exists(spark, path), paths))
+    return [path for path, is_there in zip(paths, exist, strict=True) if not is_there]
+
+
+def uri_of(spark: SparkSession, path: str) -> str:
+    """Returns the URI of a folder, as Hadoop reads its path; special characters in percent encoding."""
+    jvm: Any = spark._jvm
+    hadoop = jvm.org.apache.hadoop.fs.Path(path)
+    return str(_system_of(spark, hadoop).makeQualified(hadoop).toUri().toString())
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    parts = urlsplit(path)
+    if parts.scheme in ("", "file"):
+        return os.path.exists(unquote(parts.path))
+    jvm: Any = spark._jvm
+    try:
+        hadoop = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
+        return bool(_system_of(spark, hadoop).exists(hadoop))
+    except Py4JJavaError as error:
+        raise SourceUnavailableError(
+            f"Whether {path} exists is not known: {error.java_exception.toString()}.",
+            action="Check the credentials and the endpoint of Spark's session. Nothing was written.",
+        ) from None
+
+
+def _system_of(spark: SparkSession, hadoop: Any) -> Any:
+    session: Any = spark._jsparkSession
+    return hadoop.getFileSystem(session.sessionState().newHadoopConf())
+
+
+__all__ = ["missing_files", "uri_of"]
