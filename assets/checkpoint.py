@@ -7,7 +7,10 @@ import dagster as dg
 
 from lakestate.assets.metadata import Metadata, checkpoint_metadata, lineage_link, size_metadata
 from lakestate.assets.names import KINDS, checkpoint_key, dagster_name
+from lakestate.rest.job_bodies import SourceLag
 from state_engine.checkpoint.table import CheckpointRow
+
+_LAGS = dg.TableSchema([dg.TableColumn("source"), dg.TableColumn("records", "int"), dg.TableColumn("seconds", "float")])
 
 
 def build_checkpoint_spec(
@@ -37,7 +40,7 @@ def build_checkpoint_spec(
 
 
 def checkpoint_materialization(
-    key: dg.AssetKey, row: CheckpointRow, *, skipped: int, uri: str, now_ms: int
+    key: dg.AssetKey, row: CheckpointRow, *, skipped: int, uri: str, now_ms: int, sources: Sequence[SourceLag] = ()
 ) -> dg.AssetMaterialization:
     """Returns the event of one checkpoint.
 
@@ -47,11 +50,13 @@ def checkpoint_materialization(
         skipped: Number of completed checkpoints between the last reported one and this one; they have no event.
         uri: Folder of the job.
         now_ms: Time of the report.
+        sources: How far the job is behind its sources, as its process tells at that time.
     """
     metadata: Metadata = {
         **checkpoint_metadata(row, changed_rows=row.changed_rows, skipped=skipped, now_ms=now_ms),
         "type": dg.MetadataValue.text(row.type or ""),
         "state_bytes": dg.MetadataValue.int(row.state_bytes),
+        **_source_metadata(sources),
         **size_metadata(
             generation=row.generation,
             epoch=row.epoch,
@@ -68,6 +73,21 @@ def checkpoint_materialization(
         metadata=metadata,
         tags={"dagster/data_version": row.id},
     )
+
+
+def _source_metadata(sources: Sequence[SourceLag]) -> Metadata:
+    """Returns the lag behind the sources: of all in one number each, and of each in a table."""
+    known = [source for source in sources if source.lag_records is not None]
+    records = sum(source.lag_records or 0 for source in known)
+    seconds = max((source.lag_seconds or 0.0 for source in known), default=0.0)
+    rows = [
+        dg.TableRecord({"source": one.name, "records": one.lag_records, "seconds": one.lag_seconds}) for one in known
+    ]
+    return {
+        "source_lag_records": dg.MetadataValue.int(records) if known else dg.MetadataValue.null(),
+        "source_lag_s": dg.MetadataValue.float(seconds) if known else dg.MetadataValue.null(),
+        "source_lags": dg.MetadataValue.table(rows, _LAGS) if known else dg.MetadataValue.null(),
+    }
 
 
 __all__ = ["build_checkpoint_spec", "checkpoint_materialization"]

@@ -17,7 +17,7 @@ from benchmarks.tick_history import JOB, TickHistory
 from benchmarks.tick_model import Form, Tick, TickCase
 from lakestate.assets import checkpoint_key
 from lakestate.operate.checkpoint_sensor import build_checkpoint_sensor
-from lakestate.resources import StateStoreResource
+from lakestate.resources import RestClientResource, StateStoreResource
 
 LOAD = """
 import sys
@@ -36,7 +36,8 @@ class Ticks:
 
     def __init__(self, case: TickCase) -> None:
         self._case, self._work = case, Path(case.work)
-        self._store = StateStoreResource(root=str(self._work / "state"))
+        root = str(self._work / "state")
+        self._resources = {"state_store": StateStoreResource(root=root), "rest_client": RestClientResource(root=root)}
         self._history = TickHistory(self._work / "state", case.states, case.keys)
         self._history.write(case.checkpoints - 1)
 
@@ -92,7 +93,7 @@ class Ticks:
         """Returns seconds and events of one tick of a new code server, which has no cached state."""
         sensor = build_checkpoint_sensor(JOB)
         began = time.perf_counter()
-        with dg.build_sensor_context(instance, resources={"state_store": self._store}) as context:
+        with dg.build_sensor_context(instance, resources=self._resources) as context:
             result = sensor(context)
         events = result.asset_events if isinstance(result, dg.SensorResult) else ()
         for event in events:

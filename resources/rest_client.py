@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lakestate.errors import JobNotRunningError
 from lakestate.rest.bodies import CheckpointTrigger, KeyGroupsRestore, Rescaling, savepoint_trigger, stop_with_savepoint
-from lakestate.rest.job_bodies import Incarnation
+from lakestate.rest.job_bodies import Incarnation, SourceLag
 from lakestate.running_job import RunningJob
 from state_engine.savepoint import SavepointRequest
 from state_engine.savepoint.group_report import KeyGroupRestore
@@ -91,6 +91,10 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def incarnation(self, job: str) -> Incarnation:
         """Returns which process runs the job, and its progress."""
         return self.job(job).incarnation()
+
+    def sources(self, job: str) -> list[SourceLag]:
+        """Returns how far the job is behind its sources."""
+        return self.job(job).sources()
 
     def metrics(self, job: str) -> str:
         """Returns the metrics of the job's process in Prometheus' text format."""

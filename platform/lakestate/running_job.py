@@ -204,6 +204,10 @@ class RunningJob:
         """Returns which process runs the job, and its progress."""
         return msgspec.json.decode(self._fetch(f"{self._path}/incarnation"), type=Incarnation)
 
+    def sources(self) -> list[SourceLag]:
+        """Returns how far the job is behind its sources."""
+        return msgspec.json.decode(self._fetch(self._path), type=_Sources).sources
+
     def metrics(self) -> str:
         """Returns the figures of the process as Prometheus reads them."""
         return self._fetch("/metrics").decode()

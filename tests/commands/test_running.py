@@ -42,7 +42,7 @@ class Job:
         return JobView(
             job_id=self.job_id, name="flights", state=self.state, start_ms=0, end_ms=-1, now_ms=0, changed_ms=0,
             since_ms={}, incarnation="abc", generation=1, epoch=4, epochs=4, records=4, epoch_seconds=1.0, operators=(),
-            sources=(SourceView("clicks", 1234), SourceView("files", None)),
+            sources=(SourceView("clicks", 1234, 61.5), SourceView("files", None, None)),
         )  # fmt: skip
 
     def failures(self) -> list[JobFailure]:
@@ -393,10 +393,13 @@ def test_a_job_that_does_not_run_cannot_be_asked(job, verb: tuple[str, ...]) -> 
 
 def test_status_shows_how_far_sources_are_behind(job, running: Job) -> None:
     shown = job.run("status", "flights").out
-    assert re.search(r"source +records behind\n.*\nclicks +1,234\n", shown)
+    assert re.search(r"source +records behind +for\n.*\nclicks +1,234 +1 min 1 s\n", shown)
     assert "files" not in shown, "how far it is behind is not known"
     told = job.run("status", "flights", "--json").json["sources"]
-    assert told == [{"name": "clicks", "lag_records": 1234}, {"name": "files", "lag_records": None}]
+    assert told == [
+        {"name": "clicks", "lag_records": 1234, "lag_seconds": 61.5},
+        {"name": "files", "lag_records": None, "lag_seconds": None},
+    ]
 
 
 def test_a_process_that_hangs_is_a_failure_and_not_a_stopped_job(job) -> None:

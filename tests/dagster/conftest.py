@@ -32,11 +32,8 @@ class Stream:
     def __init__(self, root: Path, job: str = "flights") -> None:
         self.job = job
         self.state_store = StateStoreResource(root=str(root))
-        self.resources = {
-            "state_store": self.state_store,
-            "rest_client": RestClientResource(root=str(root)),
-            "spark_session": SparkSessionResource(master="local[1]"),
-        }
+        self.sensor_resources = {"state_store": self.state_store, "rest_client": RestClientResource(root=str(root))}
+        self.resources = self.sensor_resources | {"spark_session": SparkSessionResource(master="local[1]")}
         self.log = JobBuilder(str(root), job, [state("aircraft", "legs", "tailnum string", "bigint")])
         self.publisher = CheckpointPublisher(self.log.storage, job)
 

@@ -20,7 +20,7 @@ STRICT = CheckLimits(state_growth=1.5, growth_over=2, growth_above_rows=10, key_
 
 
 def tick(stream, instance, limits=STRICT):
-    context = dg.build_sensor_context(instance, resources={"state_store": stream.state_store})
+    context = dg.build_sensor_context(instance, resources=stream.sensor_resources)
     result = build_checkpoint_sensor("flights", limits=limits)(context)
     events = [] if isinstance(result, dg.SkipReason) else result.asset_events
     for event in events:
@@ -107,7 +107,7 @@ def test_a_stream_that_died_fails_its_age_once(stream, instance, monkeypatch):
 def test_a_person_executes_the_checks(stream, instance):
     stream.checkpoints(1, 1)
     checks = build_checkpoint_checks("flights", CheckLimits())
-    defs = dg.Definitions(asset_checks=[checks], resources={"state_store": stream.state_store})
+    defs = dg.Definitions(asset_checks=[checks], resources=stream.sensor_resources)
     job = defs.resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(instance=instance)
     evaluations = result.get_asset_check_evaluations()
@@ -119,7 +119,7 @@ def test_a_job_that_never_ran_passes_what_a_person_executes(stream, instance):
     job = defs.resolve_job_def("__ASSET_JOB")
     keys = [dg.AssetCheckKey(KEY, name) for name in CHECKS]
     subset = job.get_subset(asset_check_selection=set(keys), asset_selection=set())
-    executed = subset.execute_in_process(instance=instance, resources={"state_store": stream.state_store})
+    executed = subset.execute_in_process(instance=instance, resources=stream.sensor_resources)
     assert {one.check_name: one.passed for one in executed.get_asset_check_evaluations()} == dict.fromkeys(CHECKS, True)
     said = [one.description for one in executed.get_asset_check_evaluations() if one.check_name == AGE]
     assert said == ["No checkpoint has completed yet."]

@@ -8,9 +8,22 @@ import pytest
 from lakestate.assets import checkpoint_key, state_key
 from lakestate.operate.checkpoint_sensor import build_checkpoint_sensor
 from lakestate.operate.marks import Mark, parse_cursor
+from lakestate.resources import RestClientResource
+from lakestate.rest.job_bodies import SourceLag
 
 KEY = checkpoint_key("flights")
 LEGS = state_key("flights", "aircraft/legs")
+
+
+class Behind(RestClientResource):
+    """A process that tells how far its job is behind."""
+
+    def sources(self, job):
+        return [
+            SourceLag(name="clicks", lag_records=40, lag_seconds=61.5),
+            SourceLag(name="views", lag_records=2, lag_seconds=0.0),
+            SourceLag(name="files", lag_records=None, lag_seconds=None),
+        ]
 
 
 def tick(stream, instance, cursor=None, *, dies_after=None):
@@ -19,7 +32,7 @@ def tick(stream, instance, cursor=None, *, dies_after=None):
     With `dies_after` only this number of events is written, and no cursor.
     """
     sensor = build_checkpoint_sensor("flights")
-    context = dg.build_sensor_context(instance, cursor=cursor, resources={"state_store": stream.state_store})
+    context = dg.build_sensor_context(instance, cursor=cursor, resources=stream.sensor_resources)
     result = sensor(context)
     if isinstance(result, dg.SkipReason):
         return cursor
@@ -61,6 +74,22 @@ def test_the_event_says_what_a_person_wants_to_know(stream, instance):
     assert metadata["lag_s"] > 0
     assert metadata["completed_at"] == pytest.approx(time.time(), abs=600)
     assert event.tags == {"dagster/data_version": "2"}
+
+
+def test_the_event_says_how_far_the_stream_is_behind_its_sources(stream, instance):
+    stream.checkpoints(1, 1)
+    cursor = tick(stream, instance)
+    stopped = instance.get_latest_materialization_event(KEY).asset_materialization.metadata
+    assert [stopped[name].value for name in ("source_lag_records", "source_lag_s", "source_lags")] == [None] * 3
+    stream.checkpoints(2, 2)
+    stream.sensor_resources["rest_client"] = Behind(root=stream.state_store.root)
+    tick(stream, instance, cursor)
+    running = instance.get_latest_materialization_event(KEY).asset_materialization.metadata
+    assert (running["source_lag_records"].value, running["source_lag_s"].value) == (42, 61.5)
+    assert [record.data for record in running["source_lags"].records] == [
+        {"source": "clicks", "records": 40, "seconds": 61.5},
+        {"source": "views", "records": 2, "seconds": 0.0},
+    ]
 
 
 def test_every_event_has_the_same_keys(stream, instance):
@@ -110,7 +139,7 @@ def test_wherever_a_tick_dies_each_checkpoint_is_reported_to_each_asset_once(str
 
 def test_the_checkpoint_is_reported_last(stream, instance):
     stream.checkpoints(1, 1)
-    context = dg.build_sensor_context(instance, resources={"state_store": stream.state_store})
+    context = dg.build_sensor_context(instance, resources=stream.sensor_resources)
     events = build_checkpoint_sensor("flights")(context).asset_events
     assert [event.asset_key for event in events] == [LEGS, KEY, KEY, KEY, KEY]
     assert [type(event).__name__ for event in events][1:4] == ["AssetCheckEvaluation"] * 3

@@ -115,7 +115,7 @@ def test_the_translations_of_the_page_hold():
 
 def report(stream, instance, cursor=None):
     """Evaluates the reporter of checkpoints as the daemon does."""
-    context = dg.build_sensor_context(instance, cursor=cursor, resources={"state_store": stream.state_store})
+    context = dg.build_sensor_context(instance, cursor=cursor, resources=stream.sensor_resources)
     result = build_checkpoint_sensor("flights")(context)
     for event in result.asset_events:
         instance.report_runless_asset_event(event)
@@ -124,7 +124,7 @@ def report(stream, instance, cursor=None):
 
 def test_a_table_is_refreshed_when_the_state_has_a_newer_checkpoint_and_only_then(stream, instance):
     table = code_of("automation.md")["legs_of_aircraft"]
-    defs = dg.Definitions(assets=[table], resources={"state_store": stream.state_store})
+    defs = dg.Definitions(assets=[table], resources=stream.sensor_resources)
     key, cursor = dg.AssetKey("legs_of_aircraft"), None
 
     def requested():
@@ -134,7 +134,7 @@ def test_a_table_is_refreshed_when_the_state_has_a_newer_checkpoint_and_only_the
         return result.get_num_requested(key)
 
     def refresh():
-        done = dg.materialize([table], instance=instance, resources={"state_store": stream.state_store})
+        done = dg.materialize([table], instance=instance, resources=stream.sensor_resources)
         (event,) = done.get_asset_materialization_events()
         return event.materialization.metadata["dagster/row_count"].value
 
@@ -165,9 +165,7 @@ def test_each_savepoint_gets_a_downstream_partition_of_its_own(stream, instance)
     result = dg.evaluate_automation_conditions(defs, instance, cursor=cursor)
     assert result.get_requested_partitions(downstream.key) == {"first"}
     stream.grow(5, checkpoint_id=2)
-    done = dg.materialize(
-        [downstream], instance=instance, partition_key="first", resources={"state_store": stream.state_store}
-    )
+    done = dg.materialize([downstream], instance=instance, partition_key="first", resources=stream.sensor_resources)
     (event,) = done.get_asset_materialization_events()
     assert event.materialization.metadata["dagster/row_count"].value == 20  # not the 25 of the stream by now
 

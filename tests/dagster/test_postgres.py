@@ -85,7 +85,7 @@ def test_runs_and_events_of_an_instance_are_kept_there(postgres, tmp_path, new_s
     stream = new_stream(tmp_path / "state")
     stream.checkpoints(1, 2)
     with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
-        with dg.build_sensor_context(instance, resources={"state_store": stream.state_store}) as context:
+        with dg.build_sensor_context(instance, resources=stream.sensor_resources) as context:
             for event in build_checkpoint_sensor("flights")(context).asset_events:
                 instance.report_runless_asset_event(event)
         instance.add_dynamic_partitions("flights_savepoints", ["nightly"])

@@ -20,7 +20,7 @@ def rescale(stream, instance, *, policy=None, **config):
     return dg.materialize(
         [build_rescaled_state_asset("flights", policy)],
         instance=instance,
-        resources={"state_store": stream.state_store, "rest_client": RestClientResource(root=stream.state_store.root)},
+        resources=stream.sensor_resources,
         run_config={"ops": {"flights__rescaled_state": {"config": config}}},
     )
 
@@ -181,7 +181,7 @@ def test_while_a_run_rescales_it_no_other_one_is_requested(stream, instance, tic
 
 def test_a_job_that_does_not_run_is_left_alone(stream, instance):
     stream.checkpoints(1, 1)
-    resources = {"state_store": stream.state_store, "rest_client": RestClientResource(root=stream.state_store.root)}
+    resources = stream.sensor_resources
     context = dg.build_sensor_context(instance, cursor="of something else", resources=resources)
     result = build_rescale_sensor("flights", ACT)(context)
     assert "JobNotRunningError" in result.skip_reason.skip_message

@@ -27,7 +27,7 @@ NUMBERS = {
 
 
 def tick(stream, instance, **arguments):
-    context = dg.build_sensor_context(instance, resources={"state_store": stream.state_store})
+    context = dg.build_sensor_context(instance, resources=stream.sensor_resources)
     result = build_checkpoint_sensor("flights", **arguments)(context)
     for event in result.asset_events:
         instance.report_runless_asset_event(event)

@@ -118,7 +118,7 @@ def test_the_reporter_writes_to_the_translated_keys_and_reads_its_marks_there(de
     sensor = defs.resolve_sensor_def("flights_checkpoints")
 
     def tick(cursor):
-        context = dg.build_sensor_context(instance, cursor=cursor, resources={"state_store": stream.state_store})
+        context = dg.build_sensor_context(instance, cursor=cursor, resources=stream.sensor_resources)
         return sensor(context)
 
     events = tick(None).asset_events
@@ -163,7 +163,7 @@ def test_a_savepoint_run_records_and_checks_under_the_translated_key_and_is_foun
 def test_a_sensor_requests_the_run_of_the_translated_savepoint(defs, stream, instance):
     stream.checkpoints(1, 3)
     sensor = defs.resolve_sensor_def("flights_savepoint_triggers")
-    context = dg.build_sensor_context(instance, resources={"state_store": stream.state_store})
+    context = dg.build_sensor_context(instance, resources=stream.sensor_resources)
     (request,) = sensor(context).run_requests
     ran = dg.materialize(
         [defs.resolve_assets_def(production("savepoint"))],
@@ -172,7 +172,7 @@ def test_a_sensor_requests_the_run_of_the_translated_savepoint(defs, stream, ins
         run_config=request.run_config,
     )
     assert ran.success
-    look = sensor(dg.build_sensor_context(instance, resources={"state_store": stream.state_store}))
+    look = sensor(dg.build_sensor_context(instance, resources=stream.sensor_resources))
     assert not look.run_requests  # it found the savepoint under its translated key
 
 

@@ -77,7 +77,7 @@ class FakeJob:
                 Operator("count", 2, 128, (), 100, 90, 40, 23, NOW - 2_000),
                 Operator("total", 3, 128, ("count",), 90, 10, 5, 5, None),
             ),
-            sources=(SourceView("clicks", 42), SourceView("files", None)),
+            sources=(SourceView("clicks", 42, 61.5), SourceView("files", None, None)),
         )
 
     def settings(self) -> CheckpointSettings:

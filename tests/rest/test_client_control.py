@@ -40,7 +40,7 @@ class Client:
         self.cancelled = False
 
     def source_lags(self) -> tuple[SourceLag, ...]:
-        return (SourceLag("flights", 7),)
+        return (SourceLag("flights", 7, 2.5),)
 
     def cancel(self, *, before: Callable[[], None] | None = None) -> None:
         self.stop(before=before)
@@ -111,7 +111,7 @@ def test_a_view_counts_what_was_sealed_since_the_start(client: Client) -> None:
     client.seal(10)
     client.seal(20)
     view = control.view()
-    assert view.sources == (SourceView("flights", 7),)
+    assert view.sources == (SourceView("flights", 7, 2.5),)
     assert (view.epochs, view.records, view.epoch_seconds) == (2, 30, 1.0)
     assert (view.epoch, view.generation) == (client.head.manifest.epoch, 1)
     assert (view.job_id, view.state, view.end_ms) == (job_id("flights"), "RUNNING", -1)

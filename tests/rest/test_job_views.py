@@ -112,7 +112,10 @@ def test_a_job_has_its_operators_and_their_edges() -> None:
     assert body["timestamps"]["RUNNING"] == START
     assert body["status-counts"]["RUNNING"] == 5
     assert body["maxParallelism"] == 128
-    assert body["sources"] == [{"name": "clicks", "lag-records": 42}, {"name": "files", "lag-records": None}]
+    assert body["sources"] == [
+        {"name": "clicks", "lag-records": 42, "lag-seconds": 61.5},
+        {"name": "files", "lag-records": None, "lag-seconds": None},
+    ]
 
 
 def test_the_incarnation_says_who_holds_the_job() -> None:
@@ -208,6 +211,7 @@ def test_metrics_are_prometheus_text() -> None:
         'lakestate_state_keys{job="orders",operator="total"}': 5,
         'lakestate_watermark_lag_seconds{job="orders",operator="count"}': 2,
         'lakestate_source_lag_records{job="orders",source="clicks"}': 42,
+        'lakestate_source_lag_seconds{job="orders",source="clicks"}': 61.5,
         'lakestate_checkpoints_total{job="orders",status="completed"}': 1,
         'lakestate_checkpoints_total{job="orders",status="failed"}': 1,
         'lakestate_checkpoints_in_progress{job="orders"}': 0,

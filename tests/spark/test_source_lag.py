@@ -1,30 +1,93 @@
 """How far sources are behind, from what Spark tells. No JVM."""
 
-from state_engine.spark.driver.source_lag import SourceLag, source_lags
+from typing import Any
+
+import pytest
+
+from state_engine.spark.driver.source_lag import EndOffsets, SourceLag, SourceLags
+from state_engine.testing.manual import ManualClock
 
 KAFKA = {"endOffset": '{"in":{"0":5,"1":7}}', "latestOffset": '{"in":{"0":9,"1":7,"2":3}}'}
 
 
+def progress(*sources: dict[str, Any], at: str = "2026-11-30T10:00:00.000Z") -> dict[str, Any]:
+    return {"timestamp": at, "sources": list(sources)}
+
+
+def lags(*sources: dict[str, Any], limited: bool = True) -> tuple[SourceLag, ...]:
+    names = [f"s{number}" for number in range(len(sources))]
+    return SourceLags(names, [limited] * len(names), ManualClock()).look(progress(*sources))
+
+
 def test_partitions_are_added_and_new_ones_count_in_full() -> None:
-    assert source_lags(["clicks"], [True], [KAFKA]) == (SourceLag("clicks", 4 + 3),)
+    assert lags(KAFKA) == (SourceLag("s0", 4 + 3, 0.0),)
 
 
 def test_offsets_may_be_objects_and_a_position_ahead_is_no_lag() -> None:
-    told = {"endOffset": {"in": {"0": 9}}, "latestOffset": {"in": {"0": 5}}}
-    assert source_lags(["clicks"], [True], [told]) == (SourceLag("clicks", 0),)
+    assert lags({"endOffset": {"in": {"0": 9}}, "latestOffset": {"in": {"0": 5}}}) == (SourceLag("s0", 0, 0.0),)
 
 
 def test_before_the_first_batch_everything_is_ahead_of_the_job() -> None:
-    told = {"endOffset": None, "latestOffset": '{"in":{"0":5}}'}
-    assert source_lags(["clicks"], [True], [told]) == (SourceLag("clicks", 5),)
+    assert lags({"endOffset": None, "latestOffset": '{"in":{"0":5}}'}) == (SourceLag("s0", 5, 0.0),)
 
 
 def test_sources_without_such_offsets_are_unknown() -> None:
     others = [{"endOffset": '{"logOffset":3}', "latestOffset": None}, {"endOffset": "7", "latestOffset": "9"}, {}]
     delta = {"endOffset": '{"reservoirVersion":3,"index":1}', "latestOffset": '{"reservoirVersion":4}'}
-    assert [lag.records for lag in source_lags(["a", "b", "c", "d"], [True] * 4, [*others, delta])] == [None] * 4
-    assert source_lags(["clicks"], [True], []) == (SourceLag("clicks", None),)
+    assert [(lag.records, lag.seconds) for lag in lags(*others, delta)] == [(None, None)] * 4
+    unknown = (SourceLag("clicks", None, None),)
+    assert SourceLags(["clicks"], [True], ManualClock()).look(None) == unknown
+    assert SourceLags(["clicks"], [True], ManualClock()).look(progress()) == unknown
 
 
 def test_without_a_limit_nothing_is_known() -> None:
-    assert source_lags(["clicks"], [False], [KAFKA]) == (SourceLag("clicks", None),)
+    assert lags(KAFKA, limited=False) == (SourceLag("s0", None, None),)
+
+
+def test_seconds_count_from_when_the_oldest_unread_record_was_first_seen() -> None:
+    followed = SourceLags(["clicks"], [True], ManualClock())
+
+    def seconds(at: str, position: int, end: int) -> float | None:
+        told = {"endOffset": f'{{"in":{{"0":{position}}}}}', "latestOffset": f'{{"in":{{"0":{end}}}}}'}
+        [lag] = followed.look(progress(told, at=f"2026-11-30T10:{at}Z"))
+        assert lag.records == end - position
+        return lag.seconds
+
+    assert seconds("00:00.000", 0, 0) == 0
+    assert seconds("00:10.000", 0, 100) == 0, "the records have just come"
+    assert seconds("00:20.500", 50, 200) == 10.5
+    assert seconds("00:30.500", 100, 200) == 10, "record 100 came with the second look"
+    assert seconds("00:40.500", 199, 200) == 20
+    assert seconds("00:50.500", 200, 200) == 0
+
+
+def test_a_partition_that_lags_alone_counts() -> None:
+    ends = EndOffsets()
+    assert ends.seconds_behind(0, {}, {("in", "0"): 5, ("in", "1"): 5}) == 0
+    assert ends.seconds_behind(60_000, {("in", "0"): 90}, {("in", "0"): 100, ("in", "1"): 5}) == 60
+
+
+@pytest.mark.parametrize("looks", [100, 600, 5_000, 100_000])
+def test_notes_stay_few_and_old_lag_stays_known(looks: int) -> None:
+    ends, end = EndOffsets(), 0
+    for number in range(looks):
+        end = 10 * (number + 1)
+        ends.seconds_behind(5_000 * number, {("in", "0"): 5}, {("in", "0"): end})
+        assert len(ends._notes) <= 512
+    last_ms = 5_000 * (looks - 1)
+    assert ends.seconds_behind(last_ms, {("in", "0"): 5}, {("in", "0"): end}) == last_ms / 1000
+    apart = ends._every_ms / 1000
+    half = ends.seconds_behind(last_ms, {("in", "0"): end // 2}, {("in", "0"): end})
+    assert abs(half - last_ms / 2000) <= 2 * apart
+    assert apart <= max(5, 4 * last_ms / 1000 / 512)
+
+
+def test_looks_are_five_seconds_apart_and_only_where_there_is_something_to_see() -> None:
+    clock = ManualClock()
+    followed, unlimited = SourceLags(["a"], [True], clock), SourceLags(["a"], [False], clock)
+    due = []
+    for _ in range(12):
+        due.append(followed.is_due())
+        assert not unlimited.is_due()
+        clock.advance(1_000)
+    assert due == [number % 5 == 0 for number in range(12)]

@@ -127,9 +127,10 @@ def _print_sources(console: Console, sources: "list[SourceLag]") -> None:
     if not known:
         return
     print_title(console, "sources")
-    table = make_table("source", "records behind", right=("records behind",))
+    table = make_table("source", "records behind", "for", right=("records behind", "for"))
     for source in known:
-        add_row(table, source.name, format_count(source.lag_records))
+        behind_ms = round(source.lag_seconds * 1000) if source.lag_seconds is not None else None
+        add_row(table, source.name, format_count(source.lag_records), format_duration(behind_ms))
     console.print(table)
 
 

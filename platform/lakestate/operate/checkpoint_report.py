@@ -1,6 +1,6 @@
 """Builds the events of one tick of the checkpoint sensor: news of a stream's checkpoint, its states and its checks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from lakestate.assets.translation import StreamKeys
 from lakestate.operate.marks import Mark, last_reported, mark_of, skipped_since
 from lakestate.policies import CheckLimits
 from lakestate.policies.limits import spread_of
+from lakestate.rest.job_bodies import SourceLag
 from state_engine.checkpoint.completed import CompletedCheckpoints
 from state_engine.checkpoint.table import CheckpointRow, StateRow
 from state_engine.errors import LakestateError
@@ -44,6 +45,7 @@ class CheckpointReport:
         uri: Folder of the job.
         now_ms: The current time.
         keys: Asset keys of the stream.
+        sources: Returns how far the job is behind its sources; called only for a new checkpoint.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class CheckpointReport:
         uri: str,
         now_ms: int,
         keys: StreamKeys,
+        sources: Callable[[], Sequence[SourceLag]] = tuple,
     ) -> None:
         self._context, self._view, self._checkpoint_key = context, view, keys.checkpoint
+        self._sources = sources
         self._completed, self._newest, self._uri, self._now_ms = completed, newest, uri, now_ms
         self._keys = {state.table: keys.state(state.table) for state in newest.states}
         self._marks: Mapping[dg.AssetKey, Mark] = last_reported(
@@ -87,7 +91,12 @@ class CheckpointReport:
         yield from self._evaluations(limits, seen)
         if self.is_new:
             yield checkpoint_materialization(
-                self._checkpoint_key, self._newest, skipped=self.skipped, uri=self._uri, now_ms=self._now_ms
+                self._checkpoint_key,
+                self._newest,
+                skipped=self.skipped,
+                uri=self._uri,
+                now_ms=self._now_ms,
+                sources=self._sources(),
             )
 
     def _is_told(self, state: StateRow) -> bool:

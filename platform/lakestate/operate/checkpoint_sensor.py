@@ -8,6 +8,7 @@ The events of a tick are written one by one, and the tick may die after any of t
 of its own in the event log, and the cursor is used only where the event log has no mark.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import dagster as dg
@@ -17,9 +18,12 @@ from lakestate.assets.translation import StreamKeys
 from lakestate.operate.checkpoint_report import CheckpointReport
 from lakestate.operate.marks import mark_of, parse_cursor
 from lakestate.policies import CheckLimits
-from lakestate.resources import StateStoreResource
+from lakestate.resources import RestClientResource, StateStoreResource
+from lakestate.rest.job_bodies import SourceLag
 from state_engine.clock import SystemClock
+from state_engine.errors import LakestateError
 from state_engine.inspect import JobView
+from state_engine.text import UNDECODABLE
 
 
 def build_checkpoint_sensor(
@@ -53,7 +57,7 @@ def build_checkpoint_sensor(
         ),
     )
     def report_checkpoint(
-        context: dg.SensorEvaluationContext, state_store: StateStoreResource
+        context: dg.SensorEvaluationContext, state_store: StateStoreResource, rest_client: RestClientResource
     ) -> dg.SensorResult | dg.SkipReason:
         if state_store.root not in views:
             views[state_store.root] = state_store.open_job(job)  # it caches small files that it has read
@@ -63,7 +67,17 @@ def build_checkpoint_sensor(
         if newest is None:
             return dg.SkipReason(f"No completed checkpoint of {job} in {uri} yet.")
         cursor, now_ms = parse_cursor(context.cursor), SystemClock().now_ms()
-        report = CheckpointReport(context, view, completed, newest, cursor=cursor, uri=uri, now_ms=now_ms, keys=keyed)
+        report = CheckpointReport(
+            context,
+            view,
+            completed,
+            newest,
+            cursor=cursor,
+            uri=uri,
+            now_ms=now_ms,
+            keys=keyed,
+            sources=lambda: _sources(rest_client, job),
+        )
         events = list(report.events(allowed, sample_rows))
         message = f"Checkpoint {newest.checkpoint_id} is the newest, and it is reported."
         if report.is_new:
@@ -73,6 +87,14 @@ def build_checkpoint_sensor(
         return dg.SensorResult(asset_events=events, cursor=mark_of(newest).to_cursor(), skip_reason=message)
 
     return report_checkpoint
+
+
+def _sources(rest_client: RestClientResource, job: str) -> Sequence[SourceLag]:
+    """Returns how far a job is behind its sources; nothing if no process tells it, which is no failure of a report."""
+    try:
+        return rest_client.sources(job)
+    except (LakestateError, *UNDECODABLE):
+        return ()
 
 
 __all__ = ["build_checkpoint_sensor"]

@@ -153,6 +153,7 @@ class SourceLag(msgspec.Struct, kw_only=True, rename="kebab"):
 
     name: str
     lag_records: int | None
+    lag_seconds: float | None = None
 
 
 class JobDetail(msgspec.Struct, kw_only=True, rename="kebab"):

@@ -91,7 +91,7 @@ def job(call: Call) -> bodies.JobDetail:
         vertices=[_vertex(op, view) for op in view.operators],
         status_counts=_upper(_tasks(view.state, sum(op.parallelism for op in view.operators))),
         plan=bodies.Plan(jid=view.job_id, name=view.name, nodes=[_node(op) for op in view.operators]),
-        sources=[bodies.SourceLag(name=one.name, lag_records=one.lag_records) for one in view.sources],
+        sources=[bodies.SourceLag(**one._asdict()) for one in view.sources],
     )
 
 

@@ -31,10 +31,17 @@ class Operator(NamedTuple):
 
 
 class SourceView(NamedTuple):
-    """A source: how many records it had beyond the job's position when the last batch was planned, if that is known."""
+    """A source, as of the moment when the last batch was planned; the figures are null where they are not known.
+
+    Attributes:
+        name: Its name.
+        lag_records: How many records it had beyond the job's position.
+        lag_seconds: How long before the process first saw a record that was still not read.
+    """
 
     name: str
     lag_records: int | None
+    lag_seconds: float | None
 
 
 class JobView(NamedTuple):

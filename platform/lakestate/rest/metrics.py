@@ -86,11 +86,18 @@ def _of_sources(views: list[JobView]) -> Iterator[Metric]:
         "Records that the source had beyond the job's position when the last batch was planned.",
         labels=("job", "source"),
     )
+    seconds = GaugeMetricFamily(
+        "lakestate_source_lag_seconds",
+        "How long before that moment the process first saw a record that was still not read.",
+        labels=("job", "source"),
+    )
     for view in views:
         for source in view.sources:
             if source.lag_records is not None:
                 lag.add_metric((view.name, source.name), source.lag_records)
-    yield lag
+            if source.lag_seconds is not None:
+                seconds.add_metric((view.name, source.name), source.lag_seconds)
+    yield from (lag, seconds)
 
 
 def _of_checkpoints(jobs: list[tuple[str, CheckpointStatistics]]) -> Iterator[Metric]:

@@ -44,7 +44,7 @@ from state_engine.spark.driver.progress import EPOCHS_PER_COUNT, EpochHistory, E
 from state_engine.spark.driver.rescale_future import RescaleFuture
 from state_engine.spark.driver.running_query import RunningQuery
 from state_engine.spark.driver.savepoint_writer import SparkWriter
-from state_engine.spark.driver.source_lag import SourceLag, source_lags
+from state_engine.spark.driver.source_lag import SourceLag, SourceLags
 from state_engine.spark.driver.startup import Started, StartOptions, start_up
 from state_engine.spark.driver.tasks import SparkTasks
 from state_engine.spark.driver.trigger import TriggerInterval, checked_interval
@@ -84,6 +84,7 @@ class JobClient:
         self._fence: FenceWatch
         self._heartbeat: Heartbeat | None = None
         self._idle_input: IdleInput
+        self._source_lags: SourceLags
         self._listens = False
         self._history = EpochHistory()
         self._jobs = JobCounter(self._job_ids)
@@ -134,7 +135,8 @@ class JobClient:
         log_no_stops()
         query = writer.start()
         self._query = RunningQuery(query, job.session, job.name)
-        self._limited = ["maxoffsetspertrigger" in options for options in client_options(job.sources.df)]
+        limited = ["maxoffsetspertrigger" in options for options in client_options(job.sources.df)]
+        self._source_lags = SourceLags([node.name for node in job.sources.nodes], limited, SystemClock())
         self._idle_input = IdleInput(job.sources.df, query)
         self._incarnation = head.stored.manifest.incarnation
         RUNNING.begin(self._incarnation, head.root, job.name)
@@ -159,6 +161,9 @@ class JobClient:
 
     def _beat(self) -> None:
         self._look_after_checkpoints()
+        if self._source_lags.is_due():
+            with contextlib.suppress(Exception):  # a figure for people must not end the job
+                self.source_lags()
         if self._wants_epoch():
             with self._lock:  # the epoch that ran until now may have done what was wanted, or the job may have ended
                 if self._wants_epoch():
@@ -443,8 +448,7 @@ class JobClient:
 
         None where Spark does not tell, or where a batch has no limit and takes all that there is.
         """
-        names = [node.name for node in self._job.sources.nodes]
-        return source_lags(names, self._limited, self._running_query.progress_of_sources())
+        return self._source_lags.look(self._running_query.last_progress())
 
     def _job_ids(self) -> list[int]:
         query = self._running_query

@@ -89,13 +89,13 @@ class RunningQuery:
                 raise
             return None
 
-    def progress_of_sources(self) -> list[dict[str, Any]]:
-        """Returns the entry `sources` of the query's last progress; empty before it, or without an engine."""
+    def last_progress(self) -> dict[str, Any] | None:
+        """Returns the query's last progress as Spark's JSON; None before the first, or without an engine."""
         try:
             progress = self._query.lastProgress
         except _NO_CONNECTION:
-            return []
-        return [dict(source) for source in json.loads(progress.json)["sources"]] if progress is not None else []
+            return None
+        return dict(json.loads(progress.json)) if progress is not None else None
 
     def stop(self) -> None:
         """Stops the query and waits for its end; a query without an engine has ended."""
