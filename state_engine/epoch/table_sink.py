@@ -72,7 +72,7 @@ class TableSink:
 
         Raises:
             SinkError: It has other columns than the output, or requires more of its writers than adding finished files
-                can give (partitions, constraints, column mapping, …).
+                can give (other partitions, constraints, column mapping, …).
         """
         if (table := self._opened()) is not None:
             self._check_fits(table)
@@ -320,7 +320,7 @@ class TableSink:
             )
 
     def _added(self, files: Sequence[OutputFile]) -> list[DeltaFile]:
-        return [DeltaFile(f.path, f.length, f.rows, f.statistics, self._now_ms()) for f in files]
+        return [DeltaFile(f.path, f.length, f.rows, f.statistics, self._now_ms(), f.partition) for f in files]
 
     def _transaction(self, generation: int, epoch: int, added: Sequence[DeltaFile] = ()) -> Commit:
         birth = self._log.birth()

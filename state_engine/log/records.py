@@ -124,7 +124,8 @@ class OutputFile(Record, frozen=True, kw_only=True):
     """Staged output of one subtask for one output of its operator.
 
     `path` is relative to the job's root, or to the sink table's root when `in_table` is true. `first` orders files
-    of one epoch by subtask. `statistics` is Delta's own JSON (`numRecords` at least).
+    of one epoch by subtask. `statistics` is Delta's own JSON (`numRecords` at least). `partition` has the values of the
+    table's partition columns, as Delta spells them; the file does not have these columns.
     """
 
     output: str
@@ -134,6 +135,7 @@ class OutputFile(Record, frozen=True, kw_only=True):
     checksum: str
     rows: int
     statistics: str = ""
+    partition: dict[str, str | None] = msgspec.field(default_factory=dict)
 
 
 class Failure(Record, frozen=True, kw_only=True):

@@ -60,6 +60,7 @@ class DeltaVersion:
         table: Its handle, which is never refreshed.
         wanted: Columns of the files that its writer adds.
         on_conflict: Called when a commit finds that another writer has made the next version.
+        partition_by: Columns by which its writer divides the files.
     """
 
     def __init__(
@@ -68,7 +69,9 @@ class DeltaVersion:
         table: DeltaTable,
         wanted: pa.Schema | None = None,
         on_conflict: Callable[[], None] = lambda: None,
+        partition_by: Sequence[str] = (),
     ) -> None:
+        self._partition_by = tuple(partition_by)
         self._path = path
         self._on_conflict = on_conflict
         self._table = table
@@ -101,7 +104,7 @@ class DeltaVersion:
 
     def obstacles(self) -> list[Obstacle]:
         """Returns the reasons why files of ours cannot be added to the table or removed again."""
-        return delta_features.obstacles(self._table)
+        return delta_features.obstacles(self._table, self._partition_by)
 
     def commit(self, commit: Commit) -> None:
         self.write(commit, self._table.schema())
@@ -158,10 +161,11 @@ class DeltaOpener:
     Args:
         path: Root of the table.
         wanted: Columns of the files that its writer adds.
+        partition_by: Columns by which its writer divides them.
     """
 
-    def __init__(self, path: str, wanted: pa.Schema | None = None) -> None:
-        self._path, self._wanted = path, wanted
+    def __init__(self, path: str, wanted: pa.Schema | None = None, partition_by: Sequence[str] = ()) -> None:
+        self._path, self._wanted, self._partition_by = path, wanted, partition_by
         self._check = LogCheck(path)
         self._lost: DeltaTable | None = None
         self._conflicts = 0
@@ -176,7 +180,7 @@ class DeltaOpener:
         def lost() -> None:
             self._lost, self._conflicts = table, self._conflicts + 1
 
-        return DeltaVersion(self._path, table, self._wanted, lost)
+        return DeltaVersion(self._path, table, self._wanted, lost, self._partition_by)
 
     def _caught_up(self) -> DeltaTable | None:
         """Returns the handle of the commit that lost, updated to the newest version; None if it cannot be updated."""
@@ -233,7 +237,12 @@ def prepare_schema(path: str, schema: pa.Schema, properties: Mapping[str, str] =
     _make_durable(path, table, version + 1)
 
 
-def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
+def create_table(
+    path: str,
+    schema: pa.Schema,
+    properties: Mapping[str, str] = STATE_TABLE_PROPERTIES,
+    partition_by: Sequence[str] = (),
+) -> None:
     """Creates the table unless it exists; an existing one may have any columns.
 
     Raises:
@@ -246,6 +255,7 @@ def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
                 path,
                 schema=schema,
                 mode="ignore",
+                partition_by=list(partition_by) or None,
                 configuration=dict(properties),
                 raise_if_key_not_exists=False,
                 # delta-rs would repeat a lost creation as version 1, which is a second set of table properties

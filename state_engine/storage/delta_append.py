@@ -184,7 +184,7 @@ def entry_of(commit: Commit) -> bytes:
     info = {
         "timestamp": commit.now_ms,
         "operation": "WRITE",
-        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+        "operationParameters": {"mode": "Append", "partitionBy": msgspec.json.encode(_columns(commit)).decode()},
         **commit.info,
         INFO: digest_of(added, (), transactions),
     }
@@ -192,6 +192,10 @@ def entry_of(commit: Commit) -> bytes:
     txns = [{"appId": app, "version": last} for app, last in transactions.items()]
     actions = [{"commitInfo": info}, *({"txn": txn} for txn in txns), *({"add": _add_action(file)} for file in added)]
     return b"\n".join(map(msgspec.json.encode, actions))
+
+
+def _columns(commit: Commit) -> list[str]:
+    return list(commit.added[0].partition_values) if commit.added else []
 
 
 def _add_action(file: DeltaFile) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ files again. A table that needs more would be damaged without an error, so it is
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable
@@ -37,12 +37,19 @@ _ON_COLUMNS = {
 }
 
 
-def obstacles(table: DeltaTable) -> list[Obstacle]:
-    """Returns all reasons why files of ours cannot be added or removed again; changes nothing."""
+def obstacles(table: DeltaTable, partition_by: Sequence[str] = ()) -> list[Obstacle]:
+    """Returns all reasons why files of ours cannot be added or removed again; changes nothing.
+
+    Args:
+        table: The table.
+        partition_by: The columns by which the files are divided.
+    """
     metadata = table.metadata()
     reasons = list(_of_properties(metadata.configuration))
-    if metadata.partition_columns:
-        reasons.insert(0, Obstacle(f"it is partitioned by {_named(metadata.partition_columns)}", "take a flat table"))
+    if (found := list(metadata.partition_columns)) != list(partition_by):
+        what = f"it is partitioned by {_named(found)}" if found else "it is not partitioned"
+        remedy = f"say partition_by={found}" if found else "leave partition_by out"
+        reasons.insert(0, Obstacle(what, remedy))
     reasons += _of_columns([field.to_json() for field in table.schema().fields])
     reasons += _of_protocol(table)
     return reasons

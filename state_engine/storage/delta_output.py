@@ -26,12 +26,20 @@ class DeltaOutputTable:
         path: Root of the table.
         schema: Columns of the output; None for a caller that only reads.
         background: Where checkpoints of the table's log are written; a thread by default.
+        partition_by: Columns by which the output is divided.
     """
 
-    def __init__(self, path: str, schema: pa.Schema | None = None, background: Background | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema | None = None,
+        background: Background | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> None:
         self._path = path
         self._schema = schema
-        self._opener = delta.DeltaOpener(path, schema)
+        self._partition_by = tuple(partition_by)
+        self._opener = delta.DeltaOpener(path, schema, partition_by)
         self._appender = Appender(path, open_root(path), self._loaded, self._write_checkpoint_if_due)
         self._checkpoint_interval = 0
         self._newest_due = 0
@@ -68,7 +76,8 @@ class DeltaOutputTable:
 
     def create(self) -> None:
         assert self._schema is not None
-        delta.ensure_table(self._path, self._schema, delta.SINK_TABLE_PROPERTIES)
+        delta.create_table(self._path, self._schema, delta.SINK_TABLE_PROPERTIES, self._partition_by)
+        delta.ensure_table(self._path, self._schema, delta.SINK_TABLE_PROPERTIES)  # another one may have been there
 
     def exists(self, path: str) -> bool:
         return open_root(self._path).exists(path)

@@ -243,6 +243,17 @@ def _with_sinks() -> Manifest:
     )
 
 
+def _partitioned() -> Manifest:
+    """As `_manifest`, of the release that divides tables by columns; the older files have no such field."""
+    manifest = _manifest()
+    operator = manifest.operators["delays"]
+    [ack] = operator.acks
+    by_day = replace(ack.outputs[0], path="day=2026-11-30/part-1.parquet", partition={"day": "2026-11-30", "k": None})
+    table = SinkTable(uid="main", kind="delta", table="/data/out", options={"partition_by": '["day","k"]'})
+    divided = replace(operator, acks=(replace(ack, outputs=(by_day,)),))
+    return replace(manifest, operators={**manifest.operators, "delays": divided}, sinks=(table,))
+
+
 def _with_operator_state() -> Manifest:
     """An epoch at the end of the input, with operator state, broadcast state and notifications of functions."""
     manifest = _manifest()
@@ -402,6 +413,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "birth.json": lambda: encode_birth(BIRTH),
     "inlined.json": lambda: encode_manifest(_inlined())[0],
     "sinks.json": lambda: encode_manifest(_with_sinks())[0],
+    "partitioned.json": lambda: encode_manifest(_partitioned())[0],
     "evolved.json": lambda: encode_manifest(_evolved())[0],
     "operator_state.json": lambda: encode_manifest(_with_operator_state())[0],
     "rescaled.json": lambda: encode_manifest(_rescaled())[0],
@@ -423,6 +435,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "birth.json": decode_birth,
     "inlined.json": lambda data: decode_manifest(data).manifest,
     "sinks.json": lambda data: decode_manifest(data).manifest,
+    "partitioned.json": lambda data: decode_manifest(data).manifest,
     "evolved.json": lambda data: decode_manifest(data).manifest,
     "operator_state.json": lambda data: decode_manifest(data).manifest,
     "rescaled.json": lambda data: decode_manifest(data).manifest,
@@ -454,6 +467,7 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_birth((GOLDEN / "birth.json").read_bytes()) == BIRTH
     assert decode_manifest((GOLDEN / "inlined.json").read_bytes()).manifest == _inlined()
     assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()
+    assert decode_manifest((GOLDEN / "partitioned.json").read_bytes()).manifest == _partitioned()
     assert decode_manifest((GOLDEN / "evolved.json").read_bytes()).manifest == _evolved()
     assert decode_manifest((GOLDEN / "operator_state.json").read_bytes()).manifest == _with_operator_state()
     assert decode_manifest((GOLDEN / "rescaled.json").read_bytes()).manifest == _rescaled()

@@ -4,6 +4,7 @@ Several operators may feed an operator, and its outputs may feed several. A sour
 read it once for each.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,6 +24,8 @@ from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import TwoInputs
 from state_engine.spark.graph.sinks import DeltaSink, ForeachEpochSink, MemorySink
 from state_engine.spark.wire.handover import Handover, Reader
+
+PARTITION_BY = "partition_by"
 
 
 @dataclass(frozen=True)
@@ -264,10 +267,17 @@ def chains_of(operators: Sequence[OperatorNode]) -> list[tuple[OperatorNode, ...
     return chains
 
 
+def delta_sink(table: SinkTable) -> DeltaSink:
+    """Returns the sink of a Delta table, as a manifest records it."""
+    return DeltaSink(table.table, partition_by=json.loads(table.options.get(PARTITION_BY, "[]")))
+
+
 def recorded(node: SinkNode) -> SinkTable | None:
     """Returns what manifests record of a sink; None for a sink that gets no output."""
     if isinstance(node.sink, DeltaSink):
-        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
+        by = node.sink.partition_by
+        options = {PARTITION_BY: json.dumps(by)} if by else {}
+        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"), options=options)
     if isinstance(node.sink, MemorySink):
         return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
     if isinstance(node.sink, TransactionalSink):
@@ -288,5 +298,6 @@ __all__ = [
     "TimeStep",
     "WhereStep",
     "chains_of",
+    "delta_sink",
     "recorded",
 ]

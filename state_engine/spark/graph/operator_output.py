@@ -7,9 +7,10 @@ from state_engine.api.sinks import Sink
 from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.outputs import MAIN, side_output_columns
+from state_engine.serialization.types import schema_of
 from state_engine.spark.graph.building import JobGraph
 from state_engine.spark.graph.nodes import Edge, OperatorNode, SinkNode, recorded
-from state_engine.spark.graph.sinks import DiscardingSink
+from state_engine.spark.graph.sinks import DeltaSink, DiscardingSink
 from state_engine.spark.graph.upserts import check_upsert
 
 
@@ -55,6 +56,9 @@ class OperatorOutput:
             raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
         if sink.upsert is not None:
             check_upsert(self.operator, self.name, sink.upsert)
+        if isinstance(sink, DeltaSink):
+            columns = self.operator.output if self.name == MAIN else self.operator.side_outputs[self.name]
+            sink.check_columns(schema_of(columns))
         place = f"{self.operator.uid}.{self.name}.{len(self.operator.sinks)}"
         if uid is None and isinstance(sink, DiscardingSink):
             uid = place  # nothing is ever looked up by this name

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from state_engine.api.sinks import Sink
 from state_engine.errors import JobDefinitionError
+from state_engine.storage.partitions import can_partition
 from state_engine.storage.roots import address
 
 
@@ -44,15 +45,46 @@ class DeltaSink(Sink):
 
     Args:
         path: Root of the table, on a storage that both Spark and delta-rs reach.
+        partition_by: Columns by which the table is divided into folders: texts, integers, booleans or dates.
+            Each epoch makes a file for each of their values and each subtask that has it.
 
     Raises:
+        JobDefinitionError: A column is named twice.
         UnsupportedAddressError: The path would mean another place than it seems to.
     """
 
     path: str
+    partition_by: tuple[str, ...]
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, partition_by: str | Sequence[str] = ()) -> None:
         object.__setattr__(self, "path", address(path))
+        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        if len(set(columns)) < len(columns):
+            raise JobDefinitionError(f"DeltaSink got partition_by={list(columns)}.", action="Name each column once.")
+        object.__setattr__(self, "partition_by", columns)
+
+    def check_columns(self, output: pa.Schema) -> None:
+        """Checks that an output can be divided as it should.
+
+        Raises:
+            JobDefinitionError: It lacks a column, has one of another type, or would have no column left.
+        """
+        if missing := [name for name in self.partition_by if name not in output.names]:
+            raise JobDefinitionError(
+                f"DeltaSink got partition_by={missing[0]!r}; the stream has {', '.join(output.names)}.",
+                action="Name columns of the stream.",
+            )
+        kinds = {name: output.field(name).type for name in self.partition_by}
+        if other := [name for name, kind in kinds.items() if not can_partition(kind)]:
+            raise JobDefinitionError(
+                f"DeltaSink got partition_by={other[0]!r}, a column of type {kinds[other[0]]}.",
+                action="Partition by a text, a date, an integer or a boolean, for example "
+                f"cast({other[0]} AS date) for times.",
+            )
+        if len(kinds) == len(output):
+            raise JobDefinitionError(
+                "DeltaSink got all columns of the stream in partition_by.", action="Leave one of them out."
+            )
 
 
 @dataclass(frozen=True)

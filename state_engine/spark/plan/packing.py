@@ -15,16 +15,16 @@ def planned(job: JobDefinition) -> list[PlannedChain]:
 
 
 def _packed(node: OperatorNode, job: JobDefinition) -> Packed:
-    stages = tuple(StageSpec(s.uid, s.output, _table(s.sink)) for s in node.sinks)
+    stages = tuple(StageSpec(s.uid, s.output, *_table(s.sink)) for s in node.sinks)
     settings = job.settings
     spec, readers = spec_of(node, settings), node.handover.readers
     return Packed(*pack(TaskSpec(spec, stages, readers, settings.codec, settings.cache_bytes, settings.state_backend)))
 
 
-def _table(sink: object) -> str | None:
+def _table(sink: object) -> tuple[str | None, tuple[str, ...]]:
     if isinstance(sink, DeltaSink):
-        return sink.path
-    return "" if isinstance(sink, DiscardingSink) else None
+        return sink.path, sink.partition_by
+    return "" if isinstance(sink, DiscardingSink) else None, ()
 
 
 __all__ = ["planned"]

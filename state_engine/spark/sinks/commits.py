@@ -131,7 +131,7 @@ class SinkCommits:
         self._exact: dict[str, TableSink | MarkedSink] = {}
         for node, schema in sinks:
             if isinstance(node.sink, DeltaSink):
-                table = DeltaOutputTable(node.sink.path, schema, background)
+                table = DeltaOutputTable(node.sink.path, schema, background, node.sink.partition_by)
                 self._exact[node.uid] = TableSink(self._job, node.uid, table, self._log, SystemClock().now_ms)
             elif isinstance(node.sink, TransactionalSink):
                 self._exact[node.uid] = self._marked(node.sink, recorded(node), schema if len(schema) else None)

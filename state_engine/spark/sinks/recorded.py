@@ -12,8 +12,8 @@ import pyarrow as pa
 from state_engine.connectors.known import check_address, opened
 from state_engine.errors import SinkError
 from state_engine.log.records import SinkTable
-from state_engine.spark.graph.nodes import SinkNode
-from state_engine.spark.graph.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
+from state_engine.spark.graph.nodes import SinkNode, delta_sink
+from state_engine.spark.graph.sinks import EpochId, ForeachEpochSink, MemorySink
 from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.storage import delta
 from state_engine.storage.background import Inline
@@ -45,7 +45,7 @@ class RecordedSinks(SinkCommits):
 def _node(table: SinkTable) -> SinkNode | None:
     if table.kind == "delta":
         exists = delta.table_version(table.table) is not None
-        return SinkNode(table.uid, "main", DeltaSink(table.table)) if exists else None
+        return SinkNode(table.uid, "main", delta_sink(table)) if exists else None
     if (system := opened(table)) is not None:
         check_address(system, table)
         return SinkNode(table.uid, "main", system)

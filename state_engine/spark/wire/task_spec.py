@@ -24,11 +24,13 @@ class StageSpec:
         output: `main` or a tag id.
         table: Root of the sink's Delta table, where the files are staged; None for other sinks: their output is staged
             in the job's own folder, and "" for a sink that discards.
+        partition_by: Columns by which the table is divided.
     """
 
     sink: str
     output: str
     table: str | None
+    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.wire.task_spec import StageSpec
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.open import open_root
+from state_engine.storage.partitions import Partition, partitions_of
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.statistics import delta_statistics
 
@@ -44,12 +45,16 @@ class Stages:
                 self._batches[output].append(batch.select(batch.schema.names[:-1]) if timed else batch)
 
     def write(self, storage: CheckpointStorage) -> tuple[OutputFile, ...]:
-        """Writes one Parquet file per sink that gets rows; durable on return."""
+        """Writes one Parquet file per sink that gets rows, or one for each partition; durable on return."""
         files = []
         encoded: dict[str, tuple[pa.Buffer, pa.Table]] = {}
         for spec in self._specs:
             batches = self._batches.get(spec.output)
             if not batches or spec.table == "":  # a discarding sink gets nothing, even if other sinks read the output
+                continue
+            if spec.partition_by:
+                for part in partitions_of(pa.Table.from_batches(batches), spec.partition_by):
+                    files.append(self._write(spec, _encode(part.rows), part.rows, storage, part))
                 continue
             if spec.output not in encoded:
                 table = pa.Table.from_batches(batches)
@@ -57,13 +62,21 @@ class Stages:
             files.append(self._write(spec, *encoded[spec.output], storage))
         return tuple(files)
 
-    def _write(self, spec: StageSpec, data: pa.Buffer, table: pa.Table, storage: CheckpointStorage) -> OutputFile:
+    def _write(
+        self,
+        spec: StageSpec,
+        data: pa.Buffer,
+        table: pa.Table,
+        storage: CheckpointStorage,
+        part: Partition | None = None,
+    ) -> OutputFile:
         plan = self._plan
         in_table = spec.table is not None
+        folder = f"{part.folder}/" if part is not None else ""
 
         def name(attempt: str) -> str:
             if in_table:
-                return f"part-g{plan.generation:06d}-e{plan.epoch:010d}-{self._subtask}-{attempt}.parquet"
+                return f"{folder}part-g{plan.generation:06d}-e{plan.epoch:010d}-{self._subtask}-{attempt}.parquet"
             return output_path(plan.generation, plan.epoch, self._uid, self._subtask, attempt, spec.sink)
 
         target = open_root(spec.table) if spec.table is not None else storage
@@ -75,6 +88,7 @@ class Stages:
             checksum=checksum_of(data),
             rows=table.num_rows,
             statistics=delta_statistics(table) if in_table else "",
+            partition=dict(part.values) if part is not None else {},
         )
 
 

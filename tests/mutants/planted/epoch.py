@@ -14,6 +14,15 @@ ADOPTED = "tests/sinks/test_adopted_sinks.py"
 
 MUTANTS = (
     Mutant(
+        "files-without-their-partition",
+        "state_engine.epoch.table_sink",
+        "TableSink._added",
+        "self._now_ms(), f.partition)",
+        "self._now_ms())",
+        "Rows of a partitioned table lose the values of its columns.",
+        ("tests/storage/test_partitioned_tables.py::test_rows_have_the_values_of_their_partitions_through_a_restore",),
+    ),
+    Mutant(
         "state-that-returns-without-a-word",
         "state_engine.epoch.carry",
         "_left",

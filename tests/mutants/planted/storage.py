@@ -8,7 +8,26 @@ APPEND = "tests/storage/test_delta_append.py"
 DURABLE = "tests/storage/test_delta_durability.py"
 MANIFEST_LOG = "tests/storage/test_manifest_log.py"
 FLIPS = "tests/storage/test_delta_flipped_bits.py"
+PARTITIONS = "tests/storage/test_partitions.py"
 MUTANTS = (
+    Mutant(
+        "partition-of-the-row-before",
+        "state_engine.storage.partitions",
+        "_runs",
+        "zip([0, *ends], [*ends, len(values)], strict=True)",
+        "zip([0, *(end - 1 for end in ends)], [*ends, len(values)], strict=True)",
+        "The last row of a partition is in the next one, too: it comes twice, once with a wrong value.",
+        (f"{PARTITIONS}::test_each_row_is_in_one_partition_and_their_order_stays",),
+    ),
+    Mutant(
+        "partitions-that-share-a-code",
+        "state_engine.storage.partitions",
+        "partitions_of",
+        "pc.multiply(codes, len(encoded.dictionary))",
+        "codes",
+        "Rows of different partitions get the values of one of them.",
+        (f"{PARTITIONS}::test_each_row_is_in_one_partition_and_their_order_stays",),
+    ),
     Mutant(
         "entries-of-logs-are-not-compared",
         "state_engine.storage.delta_digests",
