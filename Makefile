@@ -28,7 +28,7 @@ TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 # Files stay together, for what their tests share; `selection.py` puts the longest first.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup faster environment up down demo test test-long campaign check docs diagrams lint types imports format lock dist release-check golden-root bench flink clean
+.PHONY: help setup faster environment up kafka down demo test test-long campaign check docs diagrams lint types imports format lock dist release-check golden-root bench flink clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ faster: $(CLASS_ARCHIVE) ## drivers that start in two thirds of the time (takes 
 
 up: $(JARS_STAMP) ## two example streams, their input, and Dagster (ARGS="--help" for its options)
 	@$(BIN)/lakestate up $(ARGS)
+
+kafka: $(JARS_STAMP) ## the same with a Kafka broker of its own, and a third stream, which reads it
+	@$(BIN)/lakestate up --kafka $(ARGS)
 
 down: ## end what `make up` has begun
 	@$(BIN)/lakestate down $(ARGS)

@@ -6,7 +6,6 @@ makes keys and values, and sends its marker. No Spark.
 """
 
 import os
-import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.loads.model import APPENDS, BARE, KAFKA, LoadReport, Way, in_turn, staged
 from lakestate.up.broker import KafkaBroker
+from lakestate.up.checks import any_kafka_port
 from state_engine.api.sinks import SinkConnection, SinkMarker, SinkName
 from state_engine.spark import KafkaSink
-from state_engine.spark.jars import broker_jars
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.staged import StagedRows
 
@@ -43,7 +42,7 @@ def measure(folder: Path, tell: Callable[[str], None], rows: int = ROWS, rounds:
     table = _rows(rows)
     epoch = StagedRows(LocalStorage(str(folder)), staged(folder, table))
     keys, values = (column.cast(pa.binary()).to_pylist() for column in table.columns)
-    broker = KafkaBroker(broker_jars(), folder / "broker", _free_port())
+    broker = KafkaBroker(folder / "broker", any_kafka_port())
     with _on_one_core(broker):
         bare, sink = _Bare(broker.servers, keys, values), _Writer(broker.servers, epoch)
         ways = {
@@ -157,13 +156,6 @@ def _on_one_core(broker: KafkaBroker) -> Iterator[None]:
     finally:
         os.sched_setaffinity(0, cores)
         broker.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 __all__ = ["ROWS", "measure"]

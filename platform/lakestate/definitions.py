@@ -28,6 +28,15 @@ DEFAULT_POLICIES = StreamPolicies(restart=ExponentialDelay(), savepoints=Savepoi
 """For jobs of other distributions."""
 
 POLICIES = {
+    # Reads Kafka without end. More subtasks are proposed when it is behind.
+    "clicks": StreamPolicies(
+        report_every=timedelta(seconds=10),
+        fresh_within=timedelta(minutes=5),
+        limits=CheckLimits(checkpoint_age=timedelta(minutes=5)),
+        savepoints=SavepointPolicy(cron="30 * * * *", record_taken_elsewhere=True),
+        restart=ExponentialDelay(),
+        rescale=RescalePolicy(action="propose", max_parallelism=4),
+    ),
     # Reads its input, then is idle. Users take savepoints; the policy takes one before a deployment and a rescale.
     "flights": StreamPolicies(
         report_every=timedelta(seconds=10),
@@ -55,18 +64,19 @@ POLICIES = {
 }
 """How the jobs of this repository are operated."""
 
-LEFT_OUT = frozenset({"fraud"})
-"""Examples that are only there to be copied: no command of this repository keeps them running."""
+LEFT_OUT = frozenset({"clicks", "fraud"})
+"""Examples that need more than this repository keeps running: they are shown once they have a folder below the root."""
 
 
 def load_definitions() -> dg.Definitions:
     """Returns the definitions of all registered jobs."""
-    state_store = StateStoreResource(root=os.environ.get(ROOT) or str(Path(DEFAULT_ROOT).absolute()))
+    root = os.environ.get(ROOT) or str(Path(DEFAULT_ROOT).absolute())
+    state_store = StateStoreResource(root=root)
     return dg.Definitions.merge(
         *(
             build_stream_definitions(job, state_store, POLICIES.get(job, DEFAULT_POLICIES))
             for job in registered_jobs()
-            if job not in LEFT_OUT
+            if job not in LEFT_OUT or os.path.isdir(os.path.join(root, job))
         )
     )
 

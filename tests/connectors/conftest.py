@@ -15,7 +15,6 @@ from postgres_programs import needed_programs
 from lakestate.up.broker import KafkaBroker
 from state_engine.api.sinks import SinkConnection, TransactionalSink
 from state_engine.spark import KafkaSink, PostgresSink
-from state_engine.spark.jars import broker_jars
 from state_engine.testing.postgres_server import DATABASE, PASSWORD, USER, PostgresServer, postgres_server
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "sinks")]
@@ -85,9 +84,9 @@ def sink_to(server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    from kafka_ports import free_port
+    from lakestate.up.checks import any_kafka_port
 
-    broker = KafkaBroker(broker_jars(), tmp_path_factory.mktemp("kafka"), free_port())
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), any_kafka_port())
     broker.start()
     yield broker
     broker.stop()

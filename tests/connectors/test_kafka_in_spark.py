@@ -17,11 +17,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_ports import free_port
 from kafka_reader import read_topic
 
 from lakestate.up.broker import KafkaBroker
-from state_engine.spark.jars import broker_jars
+from lakestate.up.checks import any_kafka_port
 from state_engine.spark.worker.kill_at import CRASH_AT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -32,7 +31,7 @@ POINTS += ["E7_SINK_COMMITTED", "E7_COMMITTED", "E8_BEFORE_RETURN"]
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
-    broker = KafkaBroker(broker_jars(), tmp_path / "kafka", free_port())
+    broker = KafkaBroker(tmp_path / "kafka", any_kafka_port())
     broker.start()
     yield broker
     broker.stop()
@@ -146,7 +145,7 @@ def test_sparks_own_sink_doubles_records_under_the_same_kills(own_broker: KafkaB
 @pytest.mark.timeout(900)
 def test_a_job_that_stood_still_for_longer_than_offsets_are_kept(tmp_path: Path) -> None:
     settings = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1000}
-    broker = KafkaBroker(broker_jars(), tmp_path / "kafka", free_port(), settings)
+    broker = KafkaBroker(tmp_path / "kafka", any_kafka_port(), settings)
     broker.start()
     try:
         write_input(broker.servers, 600, 30)

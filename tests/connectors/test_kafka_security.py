@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka_ports import free_port
 from kafka_reader import read_topic
 from whole_job import BATCH, WholeJob
 
 from lakestate.up.broker import KafkaBroker
+from lakestate.up.checks import any_kafka_port
 from state_engine.errors import SinkError
 from state_engine.savepoint.restore import JobRestore
 from state_engine.spark import KafkaSink
 from state_engine.spark.graph.nodes import SinkNode
-from state_engine.spark.jars import broker_jars
 from state_engine.spark.sinks.recorded import RecordedSinks
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -37,7 +36,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iterator[KafkaBroker]:
-    port = free_port()
+    port = any_kafka_port()
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     settings: dict[str, str | int] = {
         "listeners": f"SASL_SSL://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1}",
@@ -54,7 +53,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iter
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificate),
     }
-    broker = KafkaBroker(broker_jars(), tmp_path_factory.mktemp("secured"), port, settings)
+    broker = KafkaBroker(tmp_path_factory.mktemp("secured"), port, settings)
     broker.start()
     yield broker
     broker.stop()

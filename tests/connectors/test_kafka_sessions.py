@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_ports import free_port
 from kafka_reader import read_topic
 from whole_job import BATCH, WholeJob, ended_at
 
 from lakestate.up.broker import KafkaBroker
+from lakestate.up.checks import any_kafka_port
 from state_engine.api.sinks import SinkMarker, SinkName
 from state_engine.connectors.kafka import connection as connections
 from state_engine.connectors.kafka import marker_topic
@@ -28,7 +28,6 @@ from state_engine.errors import FencedError, SinkAheadError, SinkError, SinkRewi
 from state_engine.savepoint.restore import JobRestore
 from state_engine.spark import KafkaSink
 from state_engine.spark.graph.nodes import SinkNode
-from state_engine.spark.jars import broker_jars
 from state_engine.spark.sinks.recorded import RecordedSinks
 
 pytestmark = pytest.mark.slow
@@ -239,7 +238,7 @@ def test_an_epoch_that_takes_too_long_is_named_and_leaves_nothing(
 
 def test_a_broker_that_is_away_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_SECONDS", 1.0)
-    job = KafkaJob(tmp_path, f"127.0.0.1:{free_port()}", "nowhere")
+    job = KafkaJob(tmp_path, f"127.0.0.1:{any_kafka_port()}", "nowhere")
     with pytest.raises(SinkError, match=r"cannot check the Kafka topic 127.*_TRANSPORT.*Connection refused"):
         job.start()
     assert not list(Path(job.root).rglob("*.json"))
@@ -247,7 +246,7 @@ def test_a_broker_that_is_away_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.long
 def test_a_broker_that_crashes_and_starts_again_loses_and_doubles_nothing(tmp_path: Path, topic: str) -> None:
-    broker = KafkaBroker(broker_jars(), tmp_path / "kafka", free_port())
+    broker = KafkaBroker(tmp_path / "kafka", any_kafka_port())
     broker.start()
     try:
         job = KafkaJob(tmp_path, broker.servers, topic)

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
-from kafka_ports import free_port
 from pyspark import cloudpickle
 
 from lakestate.up.broker import KafkaBroker
+from lakestate.up.checks import any_kafka_port
 from state_engine.errors import SourcePositionLostError, SourceUnavailableError
 from state_engine.spark import MemorySink, StreamJob
 from state_engine.storage.manifest_log import ManifestLog
@@ -140,7 +140,7 @@ def test_a_restore_of_an_epoch_whose_records_are_deleted(made: Topic) -> None:
 def test_brokers_that_do_not_answer_are_named(made: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("state_engine.spark.driver.kafka_topics._TIMEOUT_MS", 2_000)
     made.run()
-    before, nobody = made.epochs(), f"127.0.0.1:{free_port()}"
+    before, nobody = made.epochs(), f"127.0.0.1:{any_kafka_port()}"
     with pytest.raises(
         SourceUnavailableError, match=f"The Kafka brokers {nobody} did not answer about.*TimeoutException"
     ):

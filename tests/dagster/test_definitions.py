@@ -36,10 +36,20 @@ def test_the_code_location_shows_the_demonstration():
     assert defs.resolve_sensor_def("flights_checkpoints").default_status == dg.DefaultSensorStatus.RUNNING
 
 
+def test_an_example_that_needs_more_is_shown_once_it_has_a_folder(tmp_path, monkeypatch):
+    from lakestate.definitions import load_definitions
+
+    monkeypatch.setenv("LAKESTATE_ROOT", str(tmp_path))
+    clicks = dg.AssetKey(["clicks", "checkpoint"])
+    assert clicks not in load_definitions().resolve_asset_graph().get_all_asset_keys()
+    (tmp_path / "clicks").mkdir()
+    assert clicks in load_definitions().resolve_asset_graph().get_all_asset_keys()
+
+
 def test_each_job_is_operated_by_its_own_policies():
     from lakestate.definitions import POLICIES
 
-    assert {"flights", "orders"} <= POLICIES.keys()
+    assert {"clicks", "flights", "orders"} <= POLICIES.keys()
     assert len({repr(policies) for policies in POLICIES.values()}) == len(POLICIES)
 
 

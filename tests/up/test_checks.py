@@ -63,6 +63,22 @@ def test_a_port_that_is_in_use() -> None:
     assert checks.choose_port(taken) == checks.choose_port(None, taken) == taken
 
 
+def test_a_broker_has_two_ports_and_keeps_them() -> None:
+    port = checks.any_kafka_port()
+    assert checks.choose_kafka_port(port) == port
+    with socket.create_server((checks.LOOPBACK, port + 1)):
+        with pytest.raises(PortInUseError, match=f"the ports {port} and {port + 1}"):
+            checks.choose_kafka_port(port)
+        assert checks.choose_kafka_port() not in (port, port + 1)
+
+
+def test_a_record_of_an_earlier_release_has_no_kafka(tmp_path: Path) -> None:
+    (tmp_path / "up.json").write_text('{"version": 1, "port": 3000, "every_s": 15}')
+    assert read_record(tmp_path) == Record(port=3000, every_s=15)
+    write_record(tmp_path, with_kafka := Record(port=3000, every_s=15, kafka=True, kafka_port=9092))
+    assert read_record(tmp_path) == with_kafka
+
+
 def test_a_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ForeignFolderError, match="contains files"):
@@ -83,7 +99,7 @@ def test_a_new_folder_an_empty_one_and_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [("{", CorruptionError), ('{"version": 1}', CorruptionError), ('{"version": 2}', UnsupportedVersionError)],
+    [("{", CorruptionError), ('{"version": 1}', CorruptionError), ('{"version": 3}', UnsupportedVersionError)],
 )
 def test_a_record_that_cannot_be_read(tmp_path: Path, content: str, error: type[Exception]) -> None:
     (tmp_path / "up.json").write_text(content)

@@ -6,10 +6,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakestate.supervision.heartbeat import Condition
+from lakestate.up.broker import KafkaBroker
 from lakestate.up.course import Course
 from lakestate.up.errors import NotUpError
 from lakestate.up.layout import Layout
@@ -80,7 +82,12 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def course_of(
-    layout: Layout, streams: FakeStreams, *, daemon: Sequence[str] = SLEEP, groups: set[str] | None = None
+    layout: Layout,
+    streams: FakeStreams,
+    *,
+    daemon: Sequence[str] = SLEEP,
+    groups: set[str] | None = None,
+    **kafka: Any,
 ) -> Course:
     shown = {"flights", "orders"} if groups is None else groups
     return Course(
@@ -88,6 +95,7 @@ def course_of(
         streams=streams,  # type: ignore[arg-type]
         dagster=lambda port: {"code-server": SLEEP, "web-server": SLEEP, "daemon": daemon},
         groups=lambda url: shown,
+        **kafka,
     )
 
 
@@ -96,6 +104,17 @@ def course(layout: Layout, streams: FakeStreams) -> Iterator[Course]:
     course = course_of(layout, streams)
     yield course
     course.end()
+
+
+class FakeBroker(KafkaBroker):
+    """A broker that only sleeps, and listens once its process lives."""
+
+    def prepare(self) -> list[str]:
+        return SLEEP
+
+    @property
+    def listens(self) -> bool:
+        return True
 
 
 def wait_until_gone(course: Course, name: str) -> None:
@@ -121,6 +140,31 @@ def test_everything_begins_is_waited_for_and_ends(course: Course, streams: FakeS
     assert told.done[-1] == "feeder"
     assert course.look().living == []
     assert course.end() == []
+
+
+def test_the_broker_begins_before_all_others_and_ends_after_them(layout: Layout, streams: FakeStreams) -> None:
+    asked: list[str] = []
+    course = course_of(layout, streams, broker=FakeBroker(layout.kafka, 9092), topics=asked.append)
+    begun = course.begin(RECORD)
+    assert (begun[:2], asked) == (["kafka", "feeder"], ["127.0.0.1:9092"])
+    told = Told()
+    course.end(observer=told)
+    assert told.done[-1] == "kafka"
+
+
+def test_a_broker_that_ends_at_once_undoes_what_was_begun(layout: Layout, streams: FakeStreams) -> None:
+    class Failing(FakeBroker):
+        def prepare(self) -> list[str]:
+            return FAILING
+
+        @property
+        def listens(self) -> bool:
+            return False
+
+    course = course_of(layout, streams, broker=Failing(layout.kafka, 9092), topics=print)
+    with pytest.raises(NotUpError, match=r"The Kafka broker does not listen at 127\.0\.0\.1:9092"):
+        course.begin(RECORD)
+    assert (course.look().living, streams.calls) == ([], [])
 
 
 def test_what_lives_is_left_alone_and_what_has_crashed_is_started_again(

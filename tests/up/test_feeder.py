@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from lakestate.examples.files import newest_number
-from lakestate.up.feeder import SOURCES, Feeder, Source
+from lakestate.up.feeder import SOURCES, Feeder, Source, run
 from lakestate.up.layout import Layout
 
 
@@ -79,7 +79,7 @@ def test_a_full_disk_is_reported_and_tried_again(layout: Layout, monkeypatch: py
 def test_it_feeds_at_once_and_ends_in_the_middle_of_a_pause(layout: Layout) -> None:
     stop = threading.Event()
     feeder = Feeder(layout, {"a": Source(part, None)}, print)
-    thread = threading.Thread(target=feeder.run, args=(3_600, stop))
+    thread = threading.Thread(target=run, args=([feeder.feed], 3_600, stop))
     thread.start()
     while not newest_number(layout.input("a"), "a"):
         time.sleep(0.02)

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lakestate.up.errors import NotUpError
@@ -19,16 +19,12 @@ class KafkaBroker:
     """A broker.
 
     Args:
-        jars: Its jars, as `state_engine.spark.jars.broker_jars` returns them.
         folder: Its folder; one that a broker has used before is gone on with.
         port: Its port; the controller takes the next one.
         settings: Further lines of `server.properties`.
     """
 
-    def __init__(
-        self, jars: Sequence[Path], folder: Path, port: int, settings: Mapping[str, str | int] | None = None
-    ) -> None:
-        self._class_path = os.pathsep.join(map(str, jars))
+    def __init__(self, folder: Path, port: int, settings: Mapping[str, str | int] | None = None) -> None:
         self._folder = folder
         self.port = port
         self._settings = dict(settings or {})
@@ -50,11 +46,11 @@ class KafkaBroker:
         with socket.socket() as client:
             return client.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def start(self) -> None:
-        """Starts the broker, and waits until it listens.
+    def prepare(self) -> list[str]:
+        """Writes the broker's settings and makes its storage, if there is none; returns the command that runs it.
 
         Raises:
-            NotUpError: It has ended, or does not listen within a minute.
+            NotUpError: The storage cannot be made.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         properties = self._folder / "server.properties"
@@ -62,13 +58,32 @@ class KafkaBroker:
         if not (self._folder / "data" / "meta.properties").exists():
             cluster = uuid.uuid4().hex[:22]
             self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+        return self._command("kafka.Kafka", str(properties))
+
+    def start(self) -> None:
+        """Starts the broker as a child process, and waits until it listens.
+
+        Raises:
+            NotUpError: It has ended, or does not listen within a minute.
+        """
+        command = self.prepare()
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command("kafka.Kafka", str(properties)), stdout=log, stderr=log, start_new_session=True
-            )
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._process = process
+        self.await_start(lambda: process.poll() is None)
+
+    def await_start(self, is_alive: Callable[[], bool]) -> None:
+        """Waits until the broker listens.
+
+        Args:
+            is_alive: Whether its process lives.
+
+        Raises:
+            NotUpError: It has ended, or does not listen within a minute.
+        """
         until = time.monotonic() + _STARTS_WITHIN
         while not self.listens:
-            if self._process.poll() is not None or time.monotonic() > until:
+            if not is_alive() or time.monotonic() > until:
                 raise NotUpError(
                     f"The Kafka broker does not listen at {self.servers}.", action=f"Read what it says: {self.log}."
                 )
@@ -103,7 +118,9 @@ class KafkaBroker:
         }
 
     def _command(self, main: str, *arguments: str) -> list[str]:
-        return ["java", *_OPTIONS, "-cp", self._class_path, main, *arguments]
+        from state_engine.spark.jars import broker_jars  # they are not needed to end a broker
+
+        return ["java", *_OPTIONS, "-cp", os.pathsep.join(map(str, broker_jars())), main, *arguments]
 
     def _run(self, main: str, *arguments: str) -> None:
         done = subprocess.run(self._command(main, *arguments), capture_output=True, text=True, check=False)

@@ -11,6 +11,7 @@ from state_engine.extras import check_extra
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 3000
+USUAL_KAFKA_PORT = 9092
 _ROOM = 2 << 30
 _INSTALL_JAVA = (
     "Install Java 17 or 21 (Debian and Ubuntu: `sudo apt-get install openjdk-17-jre-headless`, "
@@ -18,15 +19,21 @@ _INSTALL_JAVA = (
 )
 
 
-def check_machine(folder: Path) -> None:
-    """Checks everything but the port.
+def check_machine(folder: Path, *, kafka: bool = False) -> None:
+    """Checks everything but the ports.
+
+    Args:
+        folder: Of everything.
+        kafka: Whether a broker is started, too.
 
     Raises:
-        MissingExtraError: The flights or Dagster are not installed.
+        MissingExtraError: The flights, Dagster, or the client of Kafka are not installed.
         MissingJavaError: There is no Java that runs.
         DiskFullError: The disk has less than 2 GiB free.
     """
     check_packages()
+    if kafka:
+        check_extra("kafka", "confluent_kafka")
     check_java()
     check_room(folder)
 
@@ -79,6 +86,40 @@ def choose_port(asked: int | None, before: int | None = None) -> int:
     for port in (before, USUAL_PORT):
         if port is not None and _is_free(port):
             return port
+    return _any_port()
+
+
+def choose_kafka_port(before: int | None = None) -> int:
+    """Returns a free port of the loopback address whose successor is free, too: the controller of the broker has it.
+
+    Args:
+        before: The former port. It must be free, since clients and manifests know the broker by it.
+
+    Raises:
+        PortInUseError: The former port is not free.
+    """
+    if before is not None:
+        if not _are_free(before):
+            raise PortInUseError(
+                f"The Kafka broker had the ports {before} and {before + 1} of {LOOPBACK}, and another process has one.",
+                action="End that process, or name another folder with --dir.",
+            )
+        return before
+    return USUAL_KAFKA_PORT if _are_free(USUAL_KAFKA_PORT) else any_kafka_port()
+
+
+def any_kafka_port() -> int:
+    """Returns a port that no other process has, nor the next one."""
+    while not _are_free(port := _any_port()):
+        pass
+    return port
+
+
+def _are_free(port: int) -> bool:
+    return _is_free(port) and _is_free(port + 1)
+
+
+def _any_port() -> int:
     with socket.socket() as free:
         free.bind((LOOPBACK, 0))
         return int(free.getsockname()[1])
@@ -94,4 +135,15 @@ def _is_free(port: int) -> bool:
     return True
 
 
-__all__ = ["LOOPBACK", "USUAL_PORT", "check_java", "check_machine", "check_packages", "check_room", "choose_port"]
+__all__ = [
+    "LOOPBACK",
+    "USUAL_KAFKA_PORT",
+    "USUAL_PORT",
+    "any_kafka_port",
+    "check_java",
+    "check_machine",
+    "check_packages",
+    "check_room",
+    "choose_kafka_port",
+    "choose_port",
+]

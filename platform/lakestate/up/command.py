@@ -37,6 +37,14 @@ def up(
         float | None,
         typer.Option(min=0.1, help="Seconds between two input files. Default: 15.", show_default=False),
     ] = None,
+    kafka: Annotated[
+        bool | None,
+        typer.Option(
+            "--kafka/--no-kafka",
+            help="Also a Kafka broker of its own, and a third stream, which reads it. Default: as before.",
+            show_default=False,
+        ),
+    ] = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C ends everything.")
     ] = False,
@@ -45,26 +53,26 @@ def up(
 ) -> None:
     """Start two example streams, their input, and Dagster, and wait until each stream has a checkpoint."""
     with named_errors():
-        from lakestate.up.course import Course
         from lakestate.up.layout import Layout
         from lakestate.up.record import only_one, read_record
 
         layout = Layout(dir.absolute())
         record = read_record(layout.folder)
-        course = Course(layout)
         console = Console(stderr=True, highlight=False) if as_json else make_console()
         if status:
-            _tell(console, course.look(), _brought_up(record, layout), as_json=as_json)
+            record = _brought_up(record, layout)
+            _tell(console, _course(layout, record).look(), record, as_json=as_json)
             return
         layout.folder.mkdir(parents=True, exist_ok=True)
         with only_one(layout.folder):
-            record = _bring_up(console, course, layout, record, port, every)
-            _tell(console, course.look(), record, as_json=as_json)
+            record = _bring_up(console, layout, record, port, every, kafka)
+            course = _course(layout, record)
+            look = course.look()
+            _tell(console, look, record, as_json=as_json)
             if not as_json:
-                from lakestate.up.streams import Streams
                 from lakestate.up.view import print_what_to_click
 
-                print_what_to_click(console, record, layout, Streams.names)
+                print_what_to_click(console, record, layout, list(look.streams))
         if foreground:
             _stay(console, course)
             with only_one(layout.folder):
@@ -74,14 +82,22 @@ def up(
 def down(dir: Folder = Path(".lakestate/up")) -> None:
     """Stop what `lakestate up` started: Dagster, the streams after their current epoch, then their input."""
     with named_errors():
-        from lakestate.up.course import Course
         from lakestate.up.layout import Layout
         from lakestate.up.record import only_one, read_record
 
         layout = Layout(dir.absolute())
-        _brought_up(read_record(layout.folder), layout)
+        record = _brought_up(read_record(layout.folder), layout)
         with only_one(layout.folder):
-            _end(make_console(), Course(layout))
+            _end(make_console(), _course(layout, record))
+
+
+def _course(layout: "Layout", record: "Record | None") -> "Course":
+    from lakestate.up.broker import KafkaBroker
+    from lakestate.up.course import Course
+
+    if record is None or not record.kafka or record.kafka_port is None:
+        return Course(layout)
+    return Course(layout, broker=KafkaBroker(layout.kafka, record.kafka_port))
 
 
 def _brought_up(record: "Record | None", layout: "Layout") -> "Record":
@@ -93,30 +109,39 @@ def _brought_up(record: "Record | None", layout: "Layout") -> "Record":
 
 def _bring_up(
     console: Console,
-    course: "Course",
     layout: "Layout",
     before: "Record | None",
     port: int | None,
     every: float | None,
+    kafka: bool | None,
 ) -> "Record":
     """Starts the processes that do not run and waits for them; stops them again if one does not become ready."""
-    from lakestate.up.checks import check_machine, choose_port
+    from lakestate.up.checks import check_machine, choose_kafka_port, choose_port
     from lakestate.up.record import Record, write_record
     from lakestate.up.view import ProgressView
 
-    living = course.look().living
+    living = _course(layout, before).look().living
+    if kafka is None:
+        kafka = before is not None and before.kafka
     if before is not None and living:
-        if (port or before.port, every or before.every_s) != (before.port, before.every_s):
+        if (port or before.port, every or before.every_s, kafka) != (before.port, before.every_s, before.kafka):
             raise typer.BadParameter(
-                f"It already runs at {before.url}, with a file every {before.every_s:g} s. Run `lakestate down` first."
+                f"It already runs at {before.url}, with a file every {before.every_s:g} s and "
+                f"{'a' if before.kafka else 'no'} Kafka broker. Run `lakestate down` first."
             )
         record = before
         console.print(Text(f"Already running: {', '.join(living)}."))
     else:
-        check_machine(layout.folder)
-        every_s = every or (before.every_s if before is not None else _EVERY_S)
-        record = Record(port=choose_port(port, before.port if before is not None else None), every_s=every_s)
+        check_machine(layout.folder, kafka=kafka)
+        kafka_port = before.kafka_port if before is not None else None
+        record = Record(
+            port=choose_port(port, before.port if before is not None else None),
+            every_s=every or (before.every_s if before is not None else _EVERY_S),
+            kafka=kafka,
+            kafka_port=choose_kafka_port(kafka_port) if kafka else kafka_port,
+        )
         write_record(layout.folder, record)
+    course = _course(layout, record)
     begun = course.begin(record)
     awaited = [*begun, *course.look().starting]  # Dagster may just have restarted a stream
     if awaited:

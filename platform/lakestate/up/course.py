@@ -1,7 +1,8 @@
 """Starts and ends everything in the right order.
 
-Dagster ends first, since it restarts streams that have failed. Then the streams end after their current epoch. A
-process that has crashed in between is no problem: `end` ends what lives, and `begin` starts what does not.
+Dagster ends first, since it restarts streams that have failed. Then the streams end after their current epoch, and the
+Kafka broker last. A process that has crashed in between is no problem: `end` ends what lives, and `begin` starts what
+does not.
 """
 
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from lakestate.supervision.heartbeat import Condition
+from lakestate.up.broker import KafkaBroker
 from lakestate.up.dagster_home import asset_groups, commands, write_home
 from lakestate.up.errors import NotUpError
 from lakestate.up.layout import Layout
@@ -18,7 +20,7 @@ from lakestate.up.record import Record
 from lakestate.up.streams import LIVING, Streams, StreamState
 from state_engine.errors import LakestateError
 
-FEEDER = "feeder"
+FEEDER, KAFKA = "feeder", "kafka"
 PATIENCE_S = 600.0
 _POLL_S = 0.5
 
@@ -64,6 +66,12 @@ class Look(NamedTuple):
         )
 
 
+def _create_topics(servers: str) -> None:
+    from lakestate.examples.clicks.topic import create_topics
+
+    create_topics(servers)
+
+
 class Course:
     """Starts and ends everything below a folder.
 
@@ -72,6 +80,8 @@ class Course:
         streams: The streams.
         dagster: Returns the command lines of Dagster's processes for a port.
         groups: Returns the asset groups that an address shows.
+        broker: The Kafka broker; null without one.
+        topics: Creates the topics of the clicks; called with the broker's address once it listens.
     """
 
     def __init__(
@@ -81,12 +91,19 @@ class Course:
         streams: Streams | None = None,
         dagster: Callable[[int], Mapping[str, Sequence[str]]] | None = None,
         groups: Callable[[str], set[str] | None] = asset_groups,
+        broker: KafkaBroker | None = None,
+        topics: Callable[[str], None] = _create_topics,
     ) -> None:
         self._layout = layout
-        self._streams = streams or Streams(layout)
+        self._broker = broker
+        self._topics = topics
+        self._streams = streams or Streams(layout, broker.servers if broker is not None else None)
         self._dagster = dagster or (lambda port: commands(layout.dagster_home, port))
         self._groups = groups
-        self._processes = {name: BackgroundProcess(layout.processes, name) for name in (FEEDER, *self._dagster(0))}
+        self._processes = {name: BackgroundProcess(layout.processes, name) for name in self._names()}
+
+    def _names(self) -> list[str]:
+        return [*([KAFKA] if self._broker is not None else []), FEEDER, *self._dagster(0)]
 
     def look(self) -> Look:
         """Returns the state of everything; changes nothing."""
@@ -104,20 +121,33 @@ class Course:
             folder.mkdir(parents=True, exist_ok=True)
         write_home(self._layout.dagster_home)
         feed = [sys.executable, "-m", "lakestate.up.feeder", "--folder", str(self._layout.folder)]
+        feed += ["--kafka", self._broker.servers] if self._broker is not None else []
         environment = {"DAGSTER_HOME": str(self._layout.dagster_home), "LAKESTATE_ROOT": str(self._layout.state)}
         started: list[str] = []
         try:
-            commands_by_name = {FEEDER: [*feed, "--every", f"{record.every_s:g}"], **self._dagster(record.port)}
-            for name, command in commands_by_name.items():
-                if self._processes[name].start(command, directory=self._layout.folder, environment=environment):
-                    started.append(name)
-            for job in self._streams.names:
+            if self._broker is not None:
+                self._begin_kafka(self._broker, started)
+            self._begin(FEEDER, [*feed, "--every", f"{record.every_s:g}"], environment, started)
+            for job in self._streams.names:  # before Dagster, which does not show the clicks until they have a folder
                 if self._streams.start(job):
                     started.append(job)
+            for name, command in self._dagster(record.port).items():
+                self._begin(name, command, environment, started)
         except BaseException:
             self.end(started)
             raise
         return started
+
+    def _begin(self, name: str, command: Sequence[str], environment: Mapping[str, str], started: list[str]) -> None:
+        if self._processes[name].start(command, directory=self._layout.folder, environment=environment):
+            started.append(name)
+
+    def _begin_kafka(self, broker: KafkaBroker, started: list[str]) -> None:
+        process = self._processes[KAFKA]
+        if not process.is_alive:
+            self._begin(KAFKA, broker.prepare(), {}, started)
+        broker.await_start(lambda: process.is_alive)
+        self._topics(broker.servers)
 
     def await_ready(
         self, record: Record, observer: Observer, begun: Sequence[str], patience_s: float = PATIENCE_S
@@ -161,6 +191,7 @@ class Course:
             "code-server": self._ender("code-server", with_group=True),
             **{job: self._stream_ender(job) for job in self._streams.names},
             FEEDER: self._ender(FEEDER),
+            **({KAFKA: self._ender(KAFKA)} if self._broker is not None else {}),
         }
         ended, failures = [], []
         for name, end in enders.items():
@@ -221,4 +252,4 @@ def _is_ready(state: StreamState) -> bool:
     return state.condition is Condition.RUNNING and state.checkpoint is not None
 
 
-__all__ = ["FEEDER", "Course", "Look", "Observer", "ProcessState", "describe"]
+__all__ = ["FEEDER", "KAFKA", "Course", "Look", "Observer", "ProcessState", "describe"]

@@ -1,17 +1,18 @@
 """Feeds the examples: writes one more file for each of them, at a steady rate, while it runs.
 
-    python -m lakestate.up.feeder --folder FOLDER --every SECONDS
+    python -m lakestate.up.feeder --folder FOLDER --every SECONDS [--kafka SERVERS]
 
 A file contains six hours of event time. The existing files determine the next one. So the feeder may be killed and
 started again at any time: no record is written twice, and none is left out. The orders never end. The flights end after
-a year, which the feeder reports: to start again from the first would double what the job has counted.
+a year, which the feeder reports: to start again from the first would double what the job has counted. With Kafka it
+also writes the clicks, six hours at a time, into their topic.
 """
 
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import pyarrow as pa
 import typer
@@ -21,6 +22,9 @@ from lakestate.examples.flights import data as flights
 from lakestate.examples.orders import data as orders
 from lakestate.up.layout import Layout
 from lakestate.up.record import only_one
+
+if TYPE_CHECKING:
+    from lakestate.examples.clicks.topic import ClicksWriter
 
 
 class Source(NamedTuple):
@@ -73,16 +77,45 @@ class Feeder:
             except OSError as error:
                 self._tell(f"{job}: file {number} could not be written, and will be tried again: {error}")
 
-    def run(self, every_s: float, stop: threading.Event) -> None:
-        """Feeds at once, and then every `every_s` seconds, until `stop` is set."""
-        self.feed()
-        while not stop.wait(every_s):
-            self.feed()
+
+class ClicksFeeder:
+    """Writes the clicks into their topic.
+
+    Args:
+        servers: The Kafka broker.
+        tell: Shows messages for users.
+    """
+
+    def __init__(self, servers: str, tell: Callable[[str], None]) -> None:
+        self._servers = servers
+        self._tell = tell
+        self._writer: ClicksWriter | None = None
+
+    def feed(self) -> None:
+        """Writes the next part. One that fails is tried again next time, by a new writer, which finds out where."""
+        from lakestate.examples.clicks.topic import ClicksWriter, NotWrittenError
+
+        try:
+            self._writer = self._writer or ClicksWriter(self._servers)
+            self._writer.write_next()
+        except NotWrittenError as error:
+            self._writer = None
+            self._tell(f"clicks: the next part could not be written, and will be tried again: {error}")
+
+
+def run(feeds: Sequence[Callable[[], None]], every_s: float, stop: threading.Event) -> None:
+    """Feeds at once, and then every `every_s` seconds, until `stop` is set."""
+    while True:
+        for feed in feeds:
+            feed()
+        if stop.wait(every_s):
+            return
 
 
 def main(
     folder: Annotated[Path, typer.Option(help="The folder of `lakestate up`.")],
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two files.")],
+    kafka: Annotated[str | None, typer.Option(help="The Kafka broker that gets the clicks.")] = None,
 ) -> None:
     """Feed the examples until a signal ends it."""
     stop = threading.Event()
@@ -91,11 +124,14 @@ def main(
     layout = Layout(folder.absolute())
     (layout.folder / "input").mkdir(parents=True, exist_ok=True)
     with only_one(layout.folder / "input"):
-        Feeder(layout, SOURCES, lambda text: typer.echo(text)).run(every, stop)
+        feeds = [Feeder(layout, SOURCES, typer.echo).feed]
+        if kafka is not None:
+            feeds.append(ClicksFeeder(kafka, typer.echo).feed)
+        run(feeds, every, stop)
 
 
 if __name__ == "__main__":
     typer.run(main)
 
 
-__all__ = ["SOURCES", "Feeder", "Source", "main"]
+__all__ = ["SOURCES", "ClicksFeeder", "Feeder", "Source", "main", "run"]

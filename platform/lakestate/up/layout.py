@@ -24,6 +24,11 @@ class Layout(NamedTuple):
         """Locks and logs of all processes except the streams, which have theirs beside their state."""
         return self.folder / "processes"
 
+    @property
+    def kafka(self) -> Path:
+        """The broker's settings, topics and log."""
+        return self.folder / "kafka"
+
     def input(self, job: str) -> Path:
         """The files that a job reads."""
         return self.folder / "input" / job

@@ -1,4 +1,4 @@
-"""Stores the settings of the last `lakestate up` in a folder (`up.json`, version 1), and admits one command at a time.
+"""Stores the settings of the last `lakestate up` in a folder (`up.json`, version 2), and admits one command at a time.
 
 The file does not list the processes: each holds a lock as long as it lives.
 """
@@ -15,7 +15,8 @@ from lakestate.up.errors import BusyError, ForeignFolderError
 from state_engine.errors import CorruptionError, UnsupportedVersionError
 from state_engine.text import UNDECODABLE
 
-VERSION = 1
+VERSION = 2
+_READABLE = (1, 2)  # version 1 had no Kafka
 _FILE, _MUTEX = "up.json", "up.lock"
 
 
@@ -26,16 +27,25 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         version: Of this format.
         port: Port of Dagster's address.
         every_s: Time between two input files.
+        kafka: Whether there is a Kafka broker.
+        kafka_port: Its port, also after an `up` without it, since the job knows it by its address; null before.
     """
 
     version: int = VERSION
     port: int
     every_s: float
+    kafka: bool = False
+    kafka_port: int | None = None
 
     @property
     def url(self) -> str:
         """Dagster's address."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def kafka_servers(self) -> str:
+        """The address of the Kafka broker."""
+        return f"127.0.0.1:{self.kafka_port}"
 
 
 class _Version(msgspec.Struct):
@@ -61,13 +71,13 @@ def read_record(folder: Path) -> Record | None:
             f"{folder} is not a folder.", action="Name an empty or new folder with --dir."
         ) from None
     try:
-        if (version := msgspec.json.decode(data, type=_Version).version) == VERSION:
-            return msgspec.json.decode(data, type=Record)
+        if (version := msgspec.json.decode(data, type=_Version).version) in _READABLE:
+            return msgspec.structs.replace(msgspec.json.decode(data, type=Record), version=VERSION)
     except UNDECODABLE as error:
         action = "End what runs with `lakestate down`, and remove the file. This loses no state."
         raise CorruptionError(f"{path} cannot be read: {error}.", action=action) from error
     raise UnsupportedVersionError(
-        f"{path} has version {version}; this release reads version {VERSION}.",
+        f"{path} has version {version}; this release reads up to version {VERSION}.",
         action="Use the release that wrote it, or name another folder with --dir.",
     )
 

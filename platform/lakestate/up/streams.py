@@ -15,6 +15,9 @@ from lakestate.up.layout import Layout
 from state_engine.errors import JobAlreadyRunningError
 from state_engine.inspect import open_job
 
+CLICKS = "clicks"
+"""The stream that reads Kafka."""
+
 LIVING = (Condition.STARTING, Condition.RUNNING, Condition.HANGS)
 
 
@@ -27,7 +30,7 @@ class StreamState(NamedTuple):
         generation: Of the newest sealed epoch; 0 if there is none.
         epoch: The newest sealed epoch.
         checkpoint: The newest completed checkpoint.
-        files: Number of input files so far.
+        files: Number of input files so far; null for one that reads Kafka.
         all_files: Number of input files at the end; null if they never end.
         cause: Why it has failed.
         log: Where its driver writes.
@@ -38,7 +41,7 @@ class StreamState(NamedTuple):
     generation: int
     epoch: int
     checkpoint: int | None
-    files: int
+    files: int | None
     all_files: int | None
     cause: str
     log: str
@@ -49,18 +52,23 @@ class Streams:
 
     Args:
         layout: Of the folder.
+        servers: The Kafka broker, if there is one.
     """
 
-    names = tuple(SOURCES)
-
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, servers: str | None = None) -> None:
         self._layout = layout
         self._root = str(layout.state)
+        self._servers = servers
+        self.names = (*SOURCES, *([CLICKS] if servers is not None else []))
 
     def start(self, job: str) -> bool:
         """Starts a stream and returns at once; returns false if it runs already."""
-        self._layout.input(job).mkdir(parents=True, exist_ok=True)  # Spark wants the folder before the first file
-        options = {"input": str(self._layout.input(job)), "tables": str(self._layout.tables(job))}
+        options = {"tables": str(self._layout.tables(job))}
+        if job in SOURCES:
+            self._layout.input(job).mkdir(parents=True, exist_ok=True)  # Spark wants the folder before the first file
+            options["input"] = str(self._layout.input(job))
+        else:
+            options["servers"] = str(self._servers)
         try:
             start_driver(self._root, job, StartRequest(options=options, directory=str(self._layout.folder)))
         except JobAlreadyRunningError:
@@ -88,11 +96,11 @@ class Streams:
             seen.generation,
             seen.epoch,
             newest.checkpoint_id if newest is not None else None,
-            newest_number(self._layout.input(job), job),
-            SOURCES[job].parts,
+            newest_number(self._layout.input(job), job) if job in SOURCES else None,
+            SOURCES[job].parts if job in SOURCES else None,
             seen.last_words.cause if seen.condition is Condition.FAILED else "",
             str(log_path(driver_folder(self._root, job))),
         )
 
 
-__all__ = ["LIVING", "StreamState", "Streams"]
+__all__ = ["CLICKS", "LIVING", "StreamState", "Streams"]

@@ -81,13 +81,17 @@ def print_what_to_click(console: Console, record: Record, layout: Layout, jobs: 
     ):
         grid.add_row(Text(click, style="bold"), Text(see, overflow="fold"))
     console.print(Text.assemble("\nDagster: ", (record.url, "bold")))
+    if record.kafka:
+        topics = "the stream clicks reads its topic clicks, and writes its topic visits"
+        console.print(Text(f"Kafka: {record.kafka_servers}; {topics}"), soft_wrap=True)
     for job in jobs:
         console.print(Text(f"Lineage of {job}: {record.url}{lineage_path(job)}"), soft_wrap=True)
     console.print(grid)
+    clicks = "; six hours of clicks go to Kafka" if record.kafka else ""
     console.print(
         Text(
             f"\nEvery {record.every_s:g} s a file arrives with six hours of flights, "
-            "and one with six hours of orders.\n"
+            f"and one with six hours of orders{clicks}.\n"
             f"On the command line: LAKESTATE_ROOT={layout.state} lakestate status flights\n"
             f"To stop everything: lakestate down --dir {layout.folder}"
         ),
@@ -96,13 +100,16 @@ def print_what_to_click(console: Console, record: Record, layout: Layout, jobs: 
 
 
 def _how_far(state: StreamState) -> str:
+    if state.files is None:
+        return f"{describe(state)}; input: Kafka"
     files = f"{state.files:,} files" if state.all_files is None else f"{state.files:,} of {state.all_files:,} files"
     is_over = state.all_files is not None and state.files >= state.all_files
     return f"{describe(state)}; input: {files}{', at its end' if is_over else ''}"
 
 
 def _shown(name: str, record: Record) -> str:
-    return {"feeder": f"a file every {record.every_s:g} s", "web-server": record.url}.get(name, "")
+    shown = {"feeder": f"a file every {record.every_s:g} s", "web-server": record.url, "kafka": record.kafka_servers}
+    return shown.get(name, "")
 
 
 __all__ = ["ProgressView", "print_status", "print_what_to_click"]

@@ -1,0 +1,1 @@
+"""Visits of a site: a job that reads Kafka, and writes Kafka and Delta tables."""
