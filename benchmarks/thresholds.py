@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.dagster_partitions import PartitionRow, judge_partitions
 from benchmarks.failover.model import FailoverLimit, FailoverRow, judge_failover
 from benchmarks.forms.measure import judge_forms
-from benchmarks.forms.model import FormLimit, FormRow
+from benchmarks.forms.model import FormExtra, FormLimit, FormRow
 from benchmarks.latency.model import LatencyLimit, LatencyRow, judge_latency
 from benchmarks.loads.model import LoadRow, judge_loads
 from benchmarks.long_life import LifeLimit, LifeRow, judge_life
@@ -85,6 +85,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failover: list[FailoverLimit] = []
     life: list[LifeLimit] = []
     form: list[FormLimit] = []
+    extra: list[FormExtra] = []
 
 
 def load(paths: Sequence[Path] = FILES) -> Thresholds:
@@ -120,7 +121,7 @@ def judge(
         *judge_ticks(thresholds.tick, [row for row in rows if isinstance(row, Tick)]),
         *judge_partitions([row for row in rows if isinstance(row, PartitionRow)]),
         *judge_loads([row for row in rows if isinstance(row, LoadRow)]),
-        *judge_forms(thresholds.form, [row for row in rows if isinstance(row, FormRow)]),
+        *judge_forms([*thresholds.form, *thresholds.extra], [row for row in rows if isinstance(row, FormRow)]),
         *judge_life(thresholds.life, [row for row in rows if isinstance(row, LifeRow)]),
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
         *judge_failover(thresholds.failover, [row for row in rows if isinstance(row, FailoverRow)]),

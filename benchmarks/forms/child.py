@@ -11,6 +11,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from benchmarks.engines.spark import MEMORY
+from benchmarks.forms.kafka import KafkaSource
 from benchmarks.forms.measure import ROWS
 from benchmarks.forms.model import WORKLOADS, FormCase, FormRow
 from benchmarks.forms.sinks import Sinks
@@ -39,6 +40,7 @@ def main(path: str) -> None:
         shuffle_partitions=2,
         memory=MEMORY,
         extra={"spark.local.dir": str(work / "local")},
+        connectors=WORKLOADS[case.workload].connectors,
     )
     forms = WORKLOADS[case.workload].beside
     speeds, right = defaultdict[str, list[float]](list), defaultdict[str, bool](lambda: True)
@@ -53,7 +55,12 @@ def main(path: str) -> None:
 
 def stream_of(case: FormCase) -> Stream:
     """Writes the files of a workload, and returns its jobs."""
-    streams: Mapping[str, type[Wide | Skew | Sinks]] = {"wide": Wide, "skew": Skew, "sinks": Sinks}
+    streams: Mapping[str, type[Wide | Skew | Sinks | KafkaSource]] = {
+        "wide": Wide,
+        "skew": Skew,
+        "sinks": Sinks,
+        "kafka_source": KafkaSource,
+    }
     return streams[case.workload](case)
 
 

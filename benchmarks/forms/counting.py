@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.data import Longs
 from benchmarks.forms.model import FormCase
@@ -40,6 +41,13 @@ def epochs_per_second(client: JobClient, case: FormCase) -> float:
     return case.epoch * len(seconds) / sum(seconds)
 
 
+def batches_per_second(query: StreamingQuery) -> float:
+    """Returns the records a second of all batches with records but the first, by the time of Spark's batches."""
+    batches = [one for one in query.recentProgress if one["numInputRows"]][1:]
+    seconds = sum(float(one["durationMs"]["triggerExecution"]) for one in batches) / 1_000
+    return sum(int(one["numInputRows"]) for one in batches) / seconds
+
+
 def has_counts(root: Path, job: str, counts: Longs) -> bool:
     """Returns whether the state of a job's operator `count` has these counts."""
     state = read_state(str(root), job, "count", "count")
@@ -47,4 +55,13 @@ def has_counts(root: Path, job: str, counts: Longs) -> bool:
     return {row["k"]: row["value"] for row in rows} == {k: int(n) for k, n in enumerate(counts) if n}
 
 
-__all__ = ["OUTPUT", "PARTS", "counts_of", "epochs_per_second", "has_counts", "input_of", "run_job"]
+__all__ = [
+    "OUTPUT",
+    "PARTS",
+    "batches_per_second",
+    "counts_of",
+    "epochs_per_second",
+    "has_counts",
+    "input_of",
+    "run_job",
+]

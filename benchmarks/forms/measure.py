@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.forms.model import WORKLOADS, FormCase, FormLimit, FormReport, FormRow, Sizes
+from benchmarks.forms.model import WORKLOADS, FormCase, FormExtra, FormLimit, FormReport, FormRow, Sizes
 from benchmarks.model import Verdict
 from benchmarks.runner import EngineFailedError, run_child
 
@@ -38,24 +38,38 @@ def measure(workload: str, folder: Path, tell: Callable[[str], None], sizes: Siz
     return FormReport(rows, [])
 
 
-def judge_forms(limits: Sequence[FormLimit], rows: Sequence[FormRow]) -> Iterator[Verdict]:
+def judge_forms(limits: Sequence[FormLimit | FormExtra], rows: Sequence[FormRow]) -> Iterator[Verdict]:
     """Yields a verdict for each limit of a workload that was run."""
     by_form = {(row.workload, row.form): row for row in rows}
     ran = {row.workload for row in rows}
     for limit in limits:
         if limit.workload not in ran:
             continue
-        name = f"{limit.workload}: {limit.of} at least {limit.at_least:g} times {limit.to}"
-        missing = tuple(form for form in (limit.of, limit.to) if (limit.workload, form) not in by_form)
-        if missing:
+        name, forms = _named(limit)
+        if missing := tuple(form for form in forms if (limit.workload, form) not in by_form):
             yield Verdict(name, None, False, "not measured in this run", missing)
             continue
-        pair = by_form[limit.workload, limit.of], by_form[limit.workload, limit.to]
-        measured = pair[0].records_per_second / pair[1].records_per_second
-        if wrong := [row.form for row in pair if not row.results_equal]:
+        found = [by_form[limit.workload, form] for form in forms]
+        if isinstance(limit, FormLimit):
+            measured = found[0].records_per_second / found[1].records_per_second
+            reached = measured >= limit.at_least
+        else:
+            of, beyond, through, through_beyond = (1 / row.records_per_second for row in found)
+            measured = (of - beyond) / max(through - through_beyond, 1e-12)
+            reached = measured <= limit.at_most
+        if wrong := [row.form for row in found if not row.results_equal]:
             yield Verdict(name, measured, False, "wrong results: " + ", ".join(wrong))
         else:
-            yield Verdict(name, measured, measured >= limit.at_least)
+            yield Verdict(name, measured, reached)
+
+
+def _named(limit: FormLimit | FormExtra) -> tuple[str, tuple[str, ...]]:
+    """Returns a limit in words, and the forms that it compares."""
+    if isinstance(limit, FormLimit):
+        return f"{limit.workload}: {limit.of} at least {limit.at_least:g} times {limit.to}", (limit.of, limit.to)
+    extra, through = f"{limit.of} beyond {limit.beyond}", f"{limit.through} beyond {limit.through_beyond}"
+    name = f"{limit.workload}: {extra} at most {limit.at_most:g} times {through}"
+    return name, (limit.of, limit.beyond, limit.through, limit.through_beyond)
 
 
 def show(rows: Sequence[FormRow], console: Console) -> None:

@@ -23,11 +23,13 @@ class FormWorkload(NamedTuple):
         about: What it does, in one line.
         beside: Its forms, in the order in which they run; and with which form of the same run each is compared.
         sizes: Sizes of the thresholds.
+        connectors: Spark's connectors that its session needs.
     """
 
     about: str
     beside: Mapping[str, str]
     sizes: Sizes
+    connectors: Sequence[str] = ()
 
 
 WORKLOADS: Mapping[str, FormWorkload] = MappingProxyType(
@@ -72,6 +74,19 @@ WORKLOADS: Mapping[str, FormWorkload] = MappingProxyType(
                 }
             ),
             Sizes(100_000, 1_000_000, 6, 3),
+        ),
+        "kafka_source": FormWorkload(
+            "A running count over a topic of Kafka, next to files, and to Spark that passes both through.",
+            MappingProxyType(
+                {
+                    "pass/parquet": "pass/parquet",
+                    "pass/kafka": "pass/parquet",
+                    "row/parquet": "row/parquet",
+                    "row/kafka": "row/parquet",
+                }
+            ),
+            Sizes(100_000, 1_000_000, 6, 3),
+            connectors=("kafka",),
         ),
     }
 )
@@ -128,6 +143,17 @@ class FormLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     at_least: float
 
 
+class FormExtra(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a record costs a form beyond another is at most `at_most` times what it costs a third beyond a fourth."""
+
+    workload: str
+    of: str
+    beyond: str
+    through: str
+    through_beyond: str
+    at_most: float
+
+
 class FormReport(NamedTuple):
     """Rows, and failures."""
 
@@ -135,4 +161,4 @@ class FormReport(NamedTuple):
     failures: Sequence[str]
 
 
-__all__ = ["WORKLOADS", "FormCase", "FormLimit", "FormReport", "FormRow", "FormWorkload", "Sizes"]
+__all__ = ["WORKLOADS", "FormCase", "FormExtra", "FormLimit", "FormReport", "FormRow", "FormWorkload", "Sizes"]

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.data import Longs, write_epoch
 from benchmarks.engines.lakestate_batches import RunningCountOfBatches
-from benchmarks.forms.counting import OUTPUT, PARTS, counts_of, has_counts, input_of, run_job
+from benchmarks.forms.counting import OUTPUT, PARTS, batches_per_second, counts_of, has_counts, input_of, run_job
 from benchmarks.forms.functions import APART, CountApart
 from benchmarks.forms.model import FormCase
 from benchmarks.latency.functions import Count
@@ -32,10 +32,10 @@ class Sinks:
         self.counts = self._written()
 
     def run(self, spark: SparkSession, form: str, name: str) -> float:
-        """See `child.Stream`; the records a second are by the time of Spark's batches, commits included."""
+        """See `child.Stream`; the time of Spark's batches includes that of commits."""
         records = input_of(spark, self._work / "in")
         if form == "spark/copy":
-            return self._per_second(self._copy(records, name))
+            return batches_per_second(self._copy(records, name))
         function, sink = form.split("/")
         job = StreamJob(name, root=str(self._work / "root"), parallelism=2, max_parallelism=128)
         keyed = job.from_stream(records).key_by("k")
@@ -51,7 +51,7 @@ class Sinks:
             rows.sink_to(DiscardingSink() if sink.endswith("none") else DeltaSink(str(table)), uid=uid)
         client = run_job(job)
         assert client.query is not None
-        return self._per_second(client.query)
+        return batches_per_second(client.query)
 
     def is_right(self, form: str, name: str) -> bool:
         """See `child.Stream`."""
@@ -71,12 +71,6 @@ class Sinks:
         query = writer.option("checkpointLocation", place).start(str(self._work / "tables" / name / "out"))
         query.awaitTermination()
         return query
-
-    def _per_second(self, query: StreamingQuery) -> float:
-        """Returns the records a second of all batches with records but the first."""
-        batches = [one for one in query.recentProgress if one["numInputRows"]][1:]
-        seconds = sum(float(one["durationMs"]["triggerExecution"]) for one in batches) / 1_000
-        return self._case.epoch * len(batches) / seconds
 
     def _written(self) -> Longs:
         case, dice, counts = self._case, np.random.default_rng(1), np.zeros(self._case.keys, np.int64)

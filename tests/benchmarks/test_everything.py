@@ -184,7 +184,7 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
     others = {name: part.row for name, part in parts(small=small).items() if part.row is not Result}
     assert others == {
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
-        "dagster_partitions": PartitionRow, "wide": FormRow, "skew": FormRow, "sinks": FormRow,
+        "dagster_partitions": PartitionRow, "wide": FormRow, "skew": FormRow, "sinks": FormRow, "kafka_source": FormRow,
         "failover": FailoverRow, "postgresql": LoadRow, "kafka": LoadRow,
     }  # fmt: skip
 

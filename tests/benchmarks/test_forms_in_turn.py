@@ -12,10 +12,11 @@ from benchmarks import thresholds
 from benchmarks.__main__ import app
 from benchmarks.forms.child import stream_of
 from benchmarks.forms.measure import judge_forms
-from benchmarks.forms.model import WORKLOADS, FormCase, FormLimit, FormRow
+from benchmarks.forms.model import WORKLOADS, FormCase, FormExtra, FormLimit, FormRow
 from benchmarks.forms.sinks import is_each_once
 from benchmarks.forms.skew import KEYS, SHARE, Skew
 from benchmarks.forms.wide import NARROW, Wide
+from benchmarks.model import Verdict
 
 
 def row(form: str, speed: int, *, right: bool = True) -> FormRow:
@@ -42,11 +43,37 @@ def test_forms_are_compared_in_one_run() -> None:
     assert list(judge_forms([other], [row("row/columns", 50), narrow])) == [], "of a workload that was not run"
 
 
+def test_what_a_form_costs_beyond_another_is_compared_with_what_a_third_costs_beyond_a_fourth() -> None:
+    limit = FormExtra(
+        workload="wide",
+        of="row",
+        beyond="row/narrow",
+        through="aggregate",
+        through_beyond="aggregate/narrow",
+        at_most=1.2,
+    )
+
+    def verdict(*microseconds: float, right: bool = True) -> Verdict:
+        forms = ("row", "row/narrow", "aggregate", "aggregate/narrow")
+        rows = [row(form, round(1e6 / cost), right=right) for form, cost in zip(forms, microseconds, strict=False)]
+        return next(iter(judge_forms([limit], rows)))
+
+    assert verdict(4, 2, 3, 1).measured == pytest.approx(1.0, abs=1e-4)
+    assert verdict(4.3, 2, 3, 1).reached
+    assert not verdict(4.5, 2, 3, 1).reached
+    assert not verdict(4, 2, 3, 3).reached, "the third costs nothing more"
+    assert not verdict(4, 2, 3, 1, right=False).reached
+    assert verdict(4, 2, 3).missing == ("aggregate/narrow",)
+
+
 def test_the_limits_are_about_forms_that_run() -> None:
-    limits = thresholds.load().form
-    assert {limit.workload for limit in limits} == set(WORKLOADS)
-    for limit in limits:
+    found = thresholds.load()
+    assert {limit.workload for limit in (*found.form, *found.extra)} == set(WORKLOADS)
+    for limit in found.form:
         assert {limit.of, limit.to} <= set(WORKLOADS[limit.workload].beside)
+    for extra in found.extra:
+        forms = {extra.of, extra.beyond, extra.through, extra.through_beyond}
+        assert forms <= set(WORKLOADS[extra.workload].beside)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
