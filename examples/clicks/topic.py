@@ -22,21 +22,23 @@ _LAST_RECORDS = 64
 
 
 class NotWrittenError(Exception):
-    """Kafka did not take a part."""
+    """Kafka did not take a part, or made no topics."""
 
 
 def create_topics(servers: str) -> None:
     """Creates the topics that the job reads and writes, if they are missing.
 
     Raises:
-        confluent_kafka.KafkaException: The brokers do not do it.
+        NotWrittenError: The brokers do not do it.
     """
     admin = AdminClient({"bootstrap.servers": servers})
-    missing = [name for name in (CLICKS, VISITS) if name not in admin.list_topics(timeout=_PATIENCE_S).topics]
-    if missing:
-        created = admin.create_topics([NewTopic(name, PARTITIONS) for name in missing])
+    try:
+        missing = [name for name in (CLICKS, VISITS) if name not in admin.list_topics(timeout=_PATIENCE_S).topics]
+        created = admin.create_topics([NewTopic(name, PARTITIONS) for name in missing]) if missing else {}
         for future in created.values():
             future.result(_PATIENCE_S)
+    except confluent_kafka.KafkaException as error:
+        raise NotWrittenError(str(error)) from error
 
 
 class ClicksWriter:
@@ -120,12 +122,20 @@ def _parts(reader: Any) -> list[int]:
     parts = []
     while (record := reader.poll(_PATIENCE_S)) is not None:
         if (error := record.error()) is None:
-            parts.append(int(dict(record.headers() or [])[_PART]))
+            parts.append(_part_of(record))
         elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
             return parts
         else:
             raise confluent_kafka.KafkaException(error)
     raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._TIMED_OUT))
+
+
+def _part_of(record: Any) -> int:
+    """Returns the part of a record; 0 for one that another program has written."""
+    try:
+        return int(dict(record.headers() or [])[_PART])
+    except (KeyError, ValueError):
+        return 0
 
 
 __all__ = ["CLICKS", "VISITS", "ClicksWriter", "NotWrittenError", "create_topics", "newest_part"]

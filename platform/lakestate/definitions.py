@@ -65,7 +65,7 @@ POLICIES = {
 """How the jobs of this repository are operated."""
 
 LEFT_OUT = frozenset({"clicks", "fraud"})
-"""Examples that need more than this repository keeps running: they are shown once they have a folder below the root."""
+"""Examples that need more than this repository keeps running: shown once they have a folder below a root on a disk."""
 
 
 def load_definitions() -> dg.Definitions:

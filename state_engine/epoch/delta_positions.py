@@ -19,7 +19,8 @@ class DeltaPosition(NamedTuple):
     Attributes:
         table_id: Id of the table.
         version: Version that is read next, of which a part may have been read; it need not exist yet.
-        last_file: Index of the last file of that version that was read; negative before the first.
+        last_file: Index of the last file of that version that was read; -1 before the first. Other negative numbers
+            stand for a change of the table's schema in that version.
         in_snapshot: Whether the version is the first snapshot, which is read as a whole.
     """
 
@@ -69,7 +70,8 @@ def check_table(
         path: Path of the table.
         position: Its position.
         found: The table as it is; None if there is none.
-        loss_allowed: Whether the source has `failOnDataLoss=false`: commits that are gone are then left out.
+        loss_allowed: Whether the source has `failOnDataLoss=false`: commits that are gone are then left out. Within
+            the first snapshot Delta does not.
 
     Raises:
         SourcePositionLostError: The table is gone or another one, ends before the position, or its log has lost
@@ -81,11 +83,16 @@ def check_table(
     if found.table_id != position.table_id:
         what = f"has the id {found.table_id}, but the position belongs to table {position.table_id}"
         raise position_lost(source, f"{table} {what}", "Bring the old table back, as a whole, with its _delta_log.")
-    is_inside = position.in_snapshot or position.last_file >= 0
+    is_inside = position.in_snapshot or position.last_file != -1
     if position.version > found.newest + (0 if is_inside else 1):
         what = f"ends with version {found.newest}, before the position in version {position.version}: an older copy"
         raise position_lost(source, f"{table} {what}", "Bring the newer table back.")
-    if not (found.has_next or loss_allowed):
+    if found.has_next:
+        return
+    if position.in_snapshot:
+        what = f"cannot rebuild version {position.version}, its first one for the job (delta.logRetentionDuration)"
+        raise position_lost(source, f"{table} {what}", "Bring its log back.")
+    if not loss_allowed:
         what = f"no longer has version {position.version}, from which the job goes on (delta.logRetentionDuration)"
         raise position_lost(source, f"{table} {what}", WITHOUT_LOST_RECORDS)
 

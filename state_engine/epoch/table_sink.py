@@ -107,6 +107,7 @@ class TableSink:
             lacks = stranger and not any(file.path in files for file in owed)
             if lacks and owed:
                 self._check_fits(table)
+                self._table.check_files(self._added(owed))
                 verify()
             table.commit(fenced._replace(added=self._added(owed) if lacks else ()))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from state_engine.errors import LakestateError
+from state_engine.errors import LakestateError, SinkError
 from state_engine.log.records import OutputFile
 from state_engine.storage import delta
 from state_engine.storage.background import Background, OneThread
@@ -83,6 +83,15 @@ class DeltaOutputTable:
         return open_root(self._path).exists(path)
 
     def check_files(self, added: Sequence[DeltaFile]) -> None:
+        for file in added:
+            if self._schema is not None and tuple(file.partition_values) != self._partition_by:
+                raise SinkError(
+                    f"{file.path} was staged for {self._path} while it was divided by "
+                    f"{list(file.partition_values) or 'no column'}; now it is divided by "
+                    f"{list(self._partition_by) or 'no column'}.",
+                    action="Give the table and the sink the former partitions, and start once to add what is owed. Or "
+                    "start once with keep_output=True: output that is owed and cannot be paid is then left out.",
+                )
         delta.check_files(self._path, added)
 
     def verify(self, files: Sequence[OutputFile]) -> None:

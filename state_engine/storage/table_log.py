@@ -155,6 +155,7 @@ class OutputTable(Protocol):
         Raises:
             MissingFileError: One is gone.
             DamagedFileError: One has another length.
+            SinkError: One was staged for other partitions than the table has.
         """
         ...
 

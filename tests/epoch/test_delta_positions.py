@@ -34,9 +34,19 @@ def test_a_table_that_has_what_is_needed(position: DeltaPosition, newest: int) -
         (IN_5, TableState("mine", 4, True), "ends with version 4, before the position"),
         (IN_SNAPSHOT_5, TableState("mine", 4, True), "ends with version 4, before the position"),
         (BEFORE_5, TableState("mine", 9, False), r"no longer has version 5, .* \(delta.logRetentionDuration\)"),
-        (IN_SNAPSHOT_5, TableState("mine", 9, False), "no longer has version 5"),
+        (IN_SNAPSHOT_5, TableState("mine", 9, False), r"cannot rebuild version 5, .* \(delta.logRetentionDuration\)"),
+        (BEFORE_5._replace(last_file=-20), TableState("mine", 4, True), "ends with version 4, before the position"),
     ],
-    ids=["gone", "another", "older", "older, inside", "older, in the snapshot", "cleaned", "cleaned, in the snapshot"],
+    ids=[
+        "gone",
+        "another",
+        "older",
+        "older, inside",
+        "older, in the snapshot",
+        "cleaned",
+        "cleaned, in the snapshot",
+        "schema",
+    ],
 )
 def test_a_table_that_has_lost_something_is_named(position: DeltaPosition, found: TableState, said: str) -> None:
     with pytest.raises(SourcePositionLostError, match=said) as raised:
@@ -46,6 +56,8 @@ def test_a_table_that_has_lost_something_is_named(position: DeltaPosition, found
 
 def test_commits_that_are_gone_may_be_given_up_and_another_table_may_not() -> None:
     check(BEFORE_5, TableState("mine", 9, has_next=False), loss_allowed=True)
+    with pytest.raises(SourcePositionLostError, match="cannot rebuild"):
+        check(IN_SNAPSHOT_5, TableState("mine", 9, has_next=False), loss_allowed=True)
     for found in (None, TableState("other", 9, has_next=True), TableState("mine", 3, has_next=True)):
         with pytest.raises(SourcePositionLostError):
             check(BEFORE_5, found, loss_allowed=True)

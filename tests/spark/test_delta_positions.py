@@ -2,16 +2,18 @@
 tested without Spark in `tests/epoch/test_delta_positions.py`.
 """
 
+import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from support import by_n, count_job, newest, records, run_all
 
-from state_engine.errors import SourcePositionLostError
+from state_engine.errors import SourcePositionLostError, SourceUnavailableError
 from state_engine.spark import MemorySink, StreamJob
 from state_engine.spark.driver.hadoop_files import missing_files
 
@@ -85,9 +87,13 @@ def test_a_snapshot_that_can_no_longer_be_rebuilt(table: Table) -> None:
     table.append(0)
     table.append(20)
     run_all(table.job(maxFilesPerTrigger="1"))
+    for entry in (table.path / "_delta_log").glob("*.json"):
+        os.utime(entry, (month_ago := time.time() - 30 * 86_400, month_ago))
     table.append(40)
+    run_all(table.job(), restore="epoch:1/2")  # although Delta refuses queries of a version that is so old
+    assert table.numbers() == list(range(60))
     table.clean_log(before=2)
-    table.refused("no longer has version 1,", restore="epoch:1/2")
+    table.refused("cannot rebuild version 1,", restore="epoch:1/2")
 
 
 def test_files_that_were_removed_and_vacuumed_before_they_were_read(table: Table) -> None:
@@ -96,9 +102,7 @@ def test_files_that_were_removed_and_vacuumed_before_they_were_read(table: Table
     table.append(20)
     table.append(40)
     DeltaTable(str(table.path)).optimize.compact()
-    DeltaTable(str(table.path)).vacuum(
-        retention_hours=0, dry_run=False, enforce_retention_duration=False, commit_properties=CommitProperties()
-    )
+    DeltaTable(str(table.path)).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     table.append(60)
     table.refused("no longer has 2 data files that the job has not read")
     table.spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
@@ -107,6 +111,33 @@ def test_files_that_were_removed_and_vacuumed_before_they_were_read(table: Table
     finally:
         table.spark.conf.unset("spark.sql.files.ignoreMissingFiles")
     assert table.numbers() == [*range(20), *range(60, 80)]
+
+
+def test_files_that_the_source_does_not_read_may_be_gone(table: Table) -> None:
+    """They were compacted after they were read, or belong to commits that the source skips."""
+    table.append(0)
+    table.append(20)
+    run_all(table.job(readChangeFeed="false"))
+    delta = DeltaTable(str(table.path))
+    delta.optimize.compact()
+    delta.update(predicate="n < 5", updates={"v": "7"})
+    delta.update(predicate="n < 5", updates={"v": "8"})
+    delta.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    table.append(40)
+    run_all(table.job(skipChangeCommits="true", readChangeFeed="false"))
+    assert table.numbers() == list(range(60))
+
+
+def test_a_table_that_cannot_be_read(table: Table) -> None:
+    table.append(0)
+    run_all(table.job())
+    table.append(20)
+    job = table.job()
+    (table.path / "_delta_log" / f"{2:020d}.json").write_text("no JSON")
+    with pytest.raises(SourceUnavailableError, match=r"Source 0: the Delta table at .* could not be read") as raised:
+        job.start(available_now=True)
+    assert "Nothing was written" in raised.value.action
+    assert newest(table.folder / "root", NAME).generation == 1
 
 
 def test_files_of_other_file_systems_are_asked_for_through_hadoop(spark: Any, tmp_path: Path) -> None:

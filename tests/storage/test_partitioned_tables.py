@@ -96,6 +96,14 @@ def test_readers_skip_the_files_of_other_partitions(stage: Stage) -> None:
     assert "day=2026-11-29/shop=b/part-g000001-e0000000001-0-" in files[0]
 
 
+def test_output_that_was_staged_for_other_partitions_is_not_added(stage: Stage, tmp_path: Path) -> None:
+    """The driver dies before the commit, and the owner divides the table otherwise before the next start."""
+    owed = Stage(tmp_path, ()).staged(1, (1, "a", FIRST))
+    with pytest.raises(SinkError, match=r"divided by no column; now it is divided by \['day', 'shop'\]"):
+        stage.sink.commit(1, 1, owed)
+    assert stage.rows() == []
+
+
 @pytest.mark.parametrize(
     ("found", "wanted", "said"),
     [

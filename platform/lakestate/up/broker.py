@@ -72,20 +72,22 @@ class KafkaBroker:
         self._process = process
         self.await_start(lambda: process.poll() is None)
 
-    def await_start(self, is_alive: Callable[[], bool]) -> None:
+    def await_start(self, is_alive: Callable[[], bool], log: Path | None = None) -> None:
         """Waits until the broker listens.
 
         Args:
             is_alive: Whether its process lives.
+            log: What its process prints, if that is another file than `log`.
 
         Raises:
             NotUpError: It has ended, or does not listen within a minute.
         """
         until = time.monotonic() + _STARTS_WITHIN
-        while not self.listens:
+        while not (self.listens and is_alive()):  # another process may have its port
             if not is_alive() or time.monotonic() > until:
                 raise NotUpError(
-                    f"The Kafka broker does not listen at {self.servers}.", action=f"Read what it says: {self.log}."
+                    f"The Kafka broker does not listen at {self.servers}.",
+                    action=f"Read what it says: {log or self.log}.",
                 )
             time.sleep(0.1)
 

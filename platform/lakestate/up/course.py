@@ -67,9 +67,12 @@ class Look(NamedTuple):
 
 
 def _create_topics(servers: str) -> None:
-    from lakestate.examples.clicks.topic import create_topics
+    from lakestate.examples.clicks.topic import NotWrittenError, create_topics
 
-    create_topics(servers)
+    try:
+        create_topics(servers)
+    except NotWrittenError as error:
+        raise NotUpError(f"The Kafka broker at {servers} made no topics: {error}.", action="Run it again.") from error
 
 
 class Course:
@@ -146,7 +149,7 @@ class Course:
         process = self._processes[KAFKA]
         if not process.is_alive:
             self._begin(KAFKA, broker.prepare(), {}, started)
-        broker.await_start(lambda: process.is_alive)
+        broker.await_start(lambda: process.is_alive, process.log)
         self._topics(broker.servers)
 
     def await_ready(

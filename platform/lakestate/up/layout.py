@@ -26,7 +26,7 @@ class Layout(NamedTuple):
 
     @property
     def kafka(self) -> Path:
-        """The broker's settings, topics and log."""
+        """The broker's settings and topics."""
         return self.folder / "kafka"
 
     def input(self, job: str) -> Path:

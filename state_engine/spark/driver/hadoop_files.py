@@ -1,14 +1,16 @@
 """Asks whether files of a source exist, through the file systems of Hadoop, which Spark's sources use themselves."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from state_engine.causes import cause_line
 from state_engine.errors import SourceUnavailableError
 
 _AT_ONCE = 16
@@ -31,6 +33,11 @@ def missing_files(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     return [path for path, is_there in zip(paths, exist, strict=True) if not is_there]
 
 
+def has_own_access(options: Mapping[str, str]) -> bool:
+    """Returns whether a source has settings of its file system among its options, which only its reader knows."""
+    return any(name.startswith(("fs.", "dfs.")) for name in options)
+
+
 def uri_of(spark: SparkSession, path: str) -> str:
     """Returns the URI of a folder, as Hadoop reads its path; special characters in percent encoding."""
     jvm: Any = spark._jvm
@@ -46,9 +53,9 @@ def _exists(spark: SparkSession, path: str) -> bool:
     try:
         hadoop = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
         return bool(_system_of(spark, hadoop).exists(hadoop))
-    except Py4JJavaError as error:
+    except (Py4JJavaError, PySparkException) as error:
         raise SourceUnavailableError(
-            f"Whether {path} exists is not known: {error.java_exception.toString()}.",
+            f"Whether {path} exists is not known: {cause_line(error)}",
             action="Check the credentials and the endpoint of Spark's session. Nothing was written.",
         ) from None
 
@@ -58,4 +65,4 @@ def _system_of(spark: SparkSession, hadoop: Any) -> Any:
     return hadoop.getFileSystem(session.sessionState().newHadoopConf())
 
 
-__all__ = ["missing_files", "uri_of"]
+__all__ = ["has_own_access", "missing_files", "uri_of"]

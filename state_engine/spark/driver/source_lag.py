@@ -2,7 +2,6 @@
 
 import json
 import threading
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -25,8 +24,9 @@ class SourceLag(NamedTuple):
         records: How many records the source had beyond the job's position when the last batch was planned; None where
             Spark does not tell.
         seconds: How long before that moment this process first saw a record that the job still has not read; 0 if
-            there is none. So the oldest such record may be older, by up to five seconds, and after a start by all the
-            time that no process ran the job. None where Spark does not tell.
+            there is none. It looks once in a batch, and at most every five seconds. So the oldest such record may be
+            older by that, and after a start by all the time that no process ran the job. None where Spark does not
+            tell.
     """
 
     name: str
@@ -83,7 +83,10 @@ class SourceLags:
 
 
 class EndOffsets:
-    """The ends of a source's partitions over time; at most 512 of them, farther apart the longer the job runs."""
+    """Where a source's partitions ended, as long as the records before that are not all read.
+
+    There are at most 512 notes. They are five seconds apart, or farther where a lag is longer than forty minutes.
+    """
 
     def __init__(self) -> None:
         self._notes: list[tuple[int, Offsets]] = []
@@ -97,16 +100,18 @@ class EndOffsets:
             position: The next offset to read of each partition; a partition that is not in it is read from 0.
             end: The offset after the last record of each partition.
         """
-        if not self._notes or at_ms - self._notes[-1][0] >= self._every_ms:
-            self._notes.append((at_ms, end))
-            if len(self._notes) > _MOST_NOTES:
-                self._notes = self._notes[::2]
-                self._every_ms *= 2
+        unread = [note for note in self._notes if _is_beyond(note[1], position)]
         if not _is_beyond(end, position):
+            self._notes, self._every_ms = [], _EVERY_MS
             return 0.0
-        first = bisect_left(self._notes, True, key=lambda note: _is_beyond(note[1], position))
-        since_ms = self._notes[first][0] if first < len(self._notes) else at_ms
-        return max(0, at_ms - since_ms) / 1000
+        if not unread or at_ms - unread[-1][0] >= self._every_ms:
+            unread.append((at_ms, end))
+        if len(unread) > _MOST_NOTES:
+            unread, self._every_ms = unread[::2], 2 * self._every_ms
+        elif len(unread) < _MOST_NOTES // 4:
+            self._every_ms = max(_EVERY_MS, self._every_ms // 2)
+        self._notes = unread
+        return max(0, at_ms - unread[0][0]) / 1000
 
 
 def _is_beyond(end: Offsets, position: Offsets) -> bool:

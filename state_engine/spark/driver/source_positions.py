@@ -11,6 +11,7 @@ from state_engine.epoch.source_options import DELTA, KAFKA, SourceFormat, format
 from state_engine.log.records import Manifest
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.spark.driver.delta_tables import ask_table
+from state_engine.spark.driver.hadoop_files import has_own_access
 from state_engine.spark.driver.kafka_topics import ask_topics
 
 
@@ -44,7 +45,7 @@ def ask_sources(
         if kind is KAFKA:
             found = ask_topics(spark, number, options[number], known, changed=number in allowed)
             source = with_ids(source, found)
-        elif kind is DELTA and known is not None and source.path:
+        elif kind is DELTA and known is not None and source.path and not has_own_access(options[number]):
             position, recorded = known
             if number in allowed or not is_moved(recorded, source):  # otherwise the start is refused for its path
                 ask_table(spark, number, source.path, options[number], position_of(position))

@@ -39,7 +39,7 @@ from state_engine.savepoint.fitness import with_sizes
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.segments import segments_at, segments_of_target, source_files_of
 from state_engine.spark.driver.clock_notices import log_difference
-from state_engine.spark.driver.hadoop_files import missing_files
+from state_engine.spark.driver.hadoop_files import has_own_access, missing_files
 from state_engine.spark.driver.moved_sources import check_moved, follow_files
 from state_engine.spark.driver.seeding import check_files_exist, remove_others, seed
 from state_engine.spark.driver.source_positions import ask_sources
@@ -366,7 +366,8 @@ def _check_sources(
     for name in dict.fromkeys((request.job, origin.job)):
         later = _sealed_since(origin, name, ManifestLog(open_job(name), name))
         reread.extend(file for manifest in later for file in _new_files(manifest, now))
-    check_files_exist([file.path for file in reread], partial(missing_files, job.session))
+    if not any(map(has_own_access, client_options(job.sources.df))):
+        check_files_exist([file.path for file in reread], partial(missing_files, job.session))
 
 
 def _new_files(manifest: Manifest, now: Sequence[SourceFingerprint]) -> Iterator[SourceFile]:

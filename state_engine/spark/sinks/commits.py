@@ -151,7 +151,8 @@ class SinkCommits:
 
         Raises:
             SinkError: A table has other columns than the output, or requires more of its writers than to add finished
-                files (partitions, constraints, column mapping, …); or a system cannot be reached, or cannot take it.
+                files (other partitions, constraints, column mapping, …); or a system cannot be reached, or cannot take
+                it.
         """
         for sink in self._exact.values():
             sink.check()
