@@ -29,7 +29,7 @@ DEFAULT_POLICIES = StreamPolicies(restart=ExponentialDelay(), savepoints=Savepoi
 
 POLICIES = {
     # Reads Kafka without end. More subtasks are proposed when it is behind.
-    "clicks": StreamPolicies(
+    "visits": StreamPolicies(
         report_every=timedelta(seconds=10),
         fresh_within=timedelta(minutes=5),
         limits=CheckLimits(checkpoint_age=timedelta(minutes=5)),
@@ -64,7 +64,7 @@ POLICIES = {
 }
 """How the jobs of this repository are operated."""
 
-LEFT_OUT = frozenset({"clicks", "fraud"})
+LEFT_OUT = frozenset({"fraud", "visits"})
 """Examples that need more than this repository keeps running: shown once they have a folder below a root on a disk."""
 
 

@@ -68,10 +68,10 @@ class GivenOptions(dict[str, str]):
 
 
 _BUILT_IN = {
-    "clicks": "lakestate.examples.clicks.job:build",
     "flights": "lakestate.examples.flights.job:build",
     "fraud": "lakestate.examples.fraud.job:build",
     "orders": "lakestate.examples.orders.job:build",
+    "visits": "lakestate.examples.visits.job:build",
 }
 
 

@@ -40,16 +40,16 @@ def test_an_example_that_needs_more_is_shown_once_it_has_a_folder(tmp_path, monk
     from lakestate.definitions import load_definitions
 
     monkeypatch.setenv("LAKESTATE_ROOT", str(tmp_path))
-    clicks = dg.AssetKey(["clicks", "checkpoint"])
-    assert clicks not in load_definitions().resolve_asset_graph().get_all_asset_keys()
-    (tmp_path / "clicks").mkdir()
-    assert clicks in load_definitions().resolve_asset_graph().get_all_asset_keys()
+    visits = dg.AssetKey(["visits", "checkpoint"])
+    assert visits not in load_definitions().resolve_asset_graph().get_all_asset_keys()
+    (tmp_path / "visits").mkdir()
+    assert visits in load_definitions().resolve_asset_graph().get_all_asset_keys()
 
 
 def test_each_job_is_operated_by_its_own_policies():
     from lakestate.definitions import POLICIES
 
-    assert {"clicks", "flights", "orders"} <= POLICIES.keys()
+    assert {"flights", "orders", "visits"} <= POLICIES.keys()
     assert len({repr(policies) for policies in POLICIES.values()}) == len(POLICIES)
 
 

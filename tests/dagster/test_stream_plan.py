@@ -45,7 +45,7 @@ def test_the_flights_are_known_before_they_ever_run():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("job", ["flights", "fraud", "orders"])  # that of `clicks` needs Spark: test_clicks.py
+@pytest.mark.parametrize("job", ["flights", "fraud", "orders"])  # that of `visits` needs Spark: test_visits.py
 def test_the_plan_of_an_example_is_that_of_its_code(job):
     import msgspec
 

@@ -78,7 +78,7 @@ def test_what_a_job_prints_while_it_is_built_is_not_in_the_answer(
         ("invoices", "shop:build", "invoices", "cannot be imported"),
         ("invoices", "json:nothing", "invoices", "cannot be imported"),
         ("invoices", "json:__name__", "invoices", "is not a function"),
-        ("invoices", "shop:build", "invoice", "Registered jobs: flights, fraud, invoices, orders"),
+        ("invoices", "shop:build", "invoice", "Registered jobs: flights, fraud, invoices, orders, visits"),
         ("flights", "shop:build", "invoices", "'flights' is registered twice"),
     ],
 )

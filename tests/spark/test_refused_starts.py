@@ -227,7 +227,7 @@ def test_a_sink_table_that_asks_more_of_its_writers(spark, source: Input, root: 
     with pytest.raises(SinkError, match=r"'totals-out'.*is partitioned by 'sub'") as caught:
         tally_job(source.stream(spark), root, "partitioned", sinks).start(available_now=True)
     assert sinks.totals in caught.value.message
-    assert "flat table" in caught.value.action
+    assert "partition_by=['sub']" in caught.value.action
     assert newest(root, "partitioned") is None
     assert (table_version(sinks.totals), table_version(sinks.tally)) == (0, None)
 

@@ -67,7 +67,7 @@ class Look(NamedTuple):
 
 
 def _create_topics(servers: str) -> None:
-    from lakestate.examples.clicks.topic import NotWrittenError, create_topics
+    from lakestate.examples.visits.topic import NotWrittenError, create_topics
 
     try:
         create_topics(servers)
@@ -131,7 +131,7 @@ class Course:
             if self._broker is not None:
                 self._begin_kafka(self._broker, started)
             self._begin(FEEDER, [*feed, "--every", f"{record.every_s:g}"], environment, started)
-            for job in self._streams.names:  # before Dagster, which does not show the clicks until they have a folder
+            for job in self._streams.names:  # before Dagster, which does not show the visits until they have a folder
                 if self._streams.start(job):
                     started.append(job)
             for name, command in self._dagster(record.port).items():

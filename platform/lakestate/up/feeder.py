@@ -24,7 +24,7 @@ from lakestate.up.layout import Layout
 from lakestate.up.record import only_one
 
 if TYPE_CHECKING:
-    from lakestate.examples.clicks.topic import ClicksWriter
+    from lakestate.examples.visits.topic import ClicksWriter
 
 
 class Source(NamedTuple):
@@ -93,7 +93,7 @@ class ClicksFeeder:
 
     def feed(self) -> None:
         """Writes the next part. One that fails is tried again next time, by a new writer, which finds out where."""
-        from lakestate.examples.clicks.topic import ClicksWriter, NotWrittenError
+        from lakestate.examples.visits.topic import ClicksWriter, NotWrittenError
 
         try:
             self._writer = self._writer or ClicksWriter(self._servers)

@@ -15,7 +15,7 @@ from lakestate.up.layout import Layout
 from state_engine.errors import JobAlreadyRunningError
 from state_engine.inspect import open_job
 
-CLICKS = "clicks"
+VISITS = "visits"
 """The stream that reads Kafka."""
 
 LIVING = (Condition.STARTING, Condition.RUNNING, Condition.HANGS)
@@ -59,7 +59,7 @@ class Streams:
         self._layout = layout
         self._root = str(layout.state)
         self._servers = servers
-        self.names = (*SOURCES, *([CLICKS] if servers is not None else []))
+        self.names = (*SOURCES, *([VISITS] if servers is not None else []))
 
     def start(self, job: str) -> bool:
         """Starts a stream and returns at once; returns false if it runs already."""
@@ -103,4 +103,4 @@ class Streams:
         )
 
 
-__all__ = ["CLICKS", "LIVING", "StreamState", "Streams"]
+__all__ = ["LIVING", "VISITS", "StreamState", "Streams"]

@@ -82,7 +82,7 @@ def print_what_to_click(console: Console, record: Record, layout: Layout, jobs: 
         grid.add_row(Text(click, style="bold"), Text(see, overflow="fold"))
     console.print(Text.assemble("\nDagster: ", (record.url, "bold")))
     if record.kafka:
-        topics = "the stream clicks reads its topic clicks, and writes its topic visits"
+        topics = "the stream visits reads its topic clicks, and writes its topic visits"
         console.print(Text(f"Kafka: {record.kafka_servers}; {topics}"), soft_wrap=True)
     for job in jobs:
         console.print(Text(f"Lineage of {job}: {record.url}{lineage_path(job)}"), soft_wrap=True)

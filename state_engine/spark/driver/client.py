@@ -84,7 +84,7 @@ class JobClient:
         self._fence: FenceWatch
         self._heartbeat: Heartbeat | None = None
         self._idle_input: IdleInput
-        self._source_lags: SourceLags
+        self._source_lags = SourceLags((), (), SystemClock())
         self._listens = False
         self._history = EpochHistory()
         self._jobs = JobCounter(self._job_ids)

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable
 from kafka_reader import read_topic
 
-from lakestate.examples.clicks import topic as clicks_topic
-from lakestate.examples.clicks.data import read_part
-from lakestate.examples.clicks.job import build
-from lakestate.examples.clicks.topic import ClicksWriter, NotWrittenError, create_topics, newest_part
-from lakestate.examples.clicks.truth import compute_truth
 from lakestate.examples.compare import compare
+from lakestate.examples.visits import topic as clicks_topic
+from lakestate.examples.visits.data import read_part
+from lakestate.examples.visits.job import build
+from lakestate.examples.visits.topic import ClicksWriter, NotWrittenError, create_topics, newest_part
+from lakestate.examples.visits.truth import compute_truth
 from lakestate.up.broker import KafkaBroker
 from state_engine.spark.explain import explain_job
 
@@ -73,8 +73,8 @@ def test_a_part_is_written_once_whichever_writer_stops_where(
 
 def test_the_plan_is_that_of_the_code(spark: Any) -> None:
     job = build(spark, "/<root>", {"servers": "broker:9092", "tables": "/<tables>"})
-    written = (Path(__file__).parents[2] / "examples" / "clicks" / "job.plan.json").read_bytes()
-    again = "lakestate explain clicks --spark --json -o servers=broker:9092 -o 'tables=/<tables>'"
+    written = (Path(__file__).parents[2] / "examples" / "visits" / "job.plan.json").read_bytes()
+    again = "lakestate explain visits --spark --json -o servers=broker:9092 -o 'tables=/<tables>'"
     assert json.loads(written) == json.loads(msgspec.json.encode(explain_job(job))), again
 
 

@@ -6,7 +6,7 @@ and none is left out.
 
 from typing import Any
 
-from lakestate.examples.clicks.data import Click, read_part
+from lakestate.examples.visits.data import Click, read_part
 from state_engine.extras import from_extra
 
 with from_extra("kafka"):

@@ -38,7 +38,7 @@ def build(spark: SparkSession, root: str, options: Mapping[str, str]) -> StreamJ
             `checkpoint_interval_ms` (2000).
     """
     job = StreamJob(
-        "clicks",
+        "visits",
         root=root,
         parallelism=2,
         max_parallelism=48,

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from lakestate.examples.clicks.data import Click
 from lakestate.examples.compare import Truth
+from lakestate.examples.visits.data import Click
 from state_engine.extras import from_extra
 
 with from_extra("demo"):

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakestate.examples.clicks import data
-from lakestate.examples.clicks.truth import compute_truth
+from lakestate.examples.visits import data
+from lakestate.examples.visits.truth import compute_truth
 
 PAUSE_MS, HOUR_MS = 1_800_000, 3_600_000
 DELAY_MS = data.LONGEST_DELAY // timedelta(milliseconds=1)
