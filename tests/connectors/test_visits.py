@@ -78,6 +78,7 @@ def test_the_plan_is_that_of_the_code(spark: Any) -> None:
     assert json.loads(written) == json.loads(msgspec.json.encode(explain_job(job))), again
 
 
+@pytest.mark.long  # test_kafka_command.py runs a job from Kafka to Kafka and Delta; tests/examples has the recount
 def test_the_job_is_equal_to_a_recount(spark: Any, broker: KafkaBroker, topics: str, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     options = {
