@@ -28,8 +28,9 @@ def missing_files(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     Raises:
         SourceUnavailableError: Their file system does not answer, or refuses.
     """
+    settings = None if all(map(_is_local, paths)) else _settings_of(spark)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        exist = list(pool.map(lambda path: _exists(spark, path), paths))
+        exist = list(pool.map(lambda path: _exists(spark, path, settings), paths))
     return [path for path, is_there in zip(paths, exist, strict=True) if not is_there]
 
 
@@ -42,17 +43,20 @@ def uri_of(spark: SparkSession, path: str) -> str:
     """Returns the URI of a folder, as Hadoop reads its path; special characters in percent encoding."""
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)
-    return str(_system_of(spark, hadoop).makeQualified(hadoop).toUri().toString())
+    return str(hadoop.getFileSystem(_settings_of(spark)).makeQualified(hadoop).toUri().toString())
 
 
-def _exists(spark: SparkSession, path: str) -> bool:
-    parts = urlsplit(path)
-    if parts.scheme in ("", "file"):
-        return os.path.exists(unquote(parts.path))
+def _is_local(path: str) -> bool:
+    return urlsplit(path).scheme in ("", "file")
+
+
+def _exists(spark: SparkSession, path: str, settings: Any) -> bool:
+    if _is_local(path):
+        return os.path.exists(unquote(urlsplit(path).path))
     jvm: Any = spark._jvm
     try:
         hadoop = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
-        return bool(_system_of(spark, hadoop).exists(hadoop))
+        return bool(hadoop.getFileSystem(settings).exists(hadoop))
     except (Py4JJavaError, PySparkException) as error:
         raise SourceUnavailableError(
             f"Whether {path} exists is not known: {cause_line(error)}",
@@ -60,9 +64,10 @@ def _exists(spark: SparkSession, path: str) -> bool:
         ) from None
 
 
-def _system_of(spark: SparkSession, hadoop: Any) -> Any:
+def _settings_of(spark: SparkSession) -> Any:
+    """Returns the session's settings of file systems; each call copies them all."""
     session: Any = spark._jsparkSession
-    return hadoop.getFileSystem(session.sessionState().newHadoopConf())
+    return session.sessionState().newHadoopConf()
 
 
 __all__ = ["has_own_access", "missing_files", "uri_of"]
