@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 ROOMS = ["api", "serialization", "log", "storage", "backends", "runtime", "checkpoint", "epoch", "rest", "policies"]
-JOBS = ["tests/spark/test_restore.py", "tests/spark/test_batch_functions.py", "tests/spark/test_sketches.py"]
+JOBS = ["tests/spark/test_restore.py", "tests/spark/test_shared_jobs.py", "tests/spark/test_sketches.py"]
 TOOLS = ["greenlet", "httpx2", "hypothesis", "packaging", "pytest", "pytest-timeout", "pytest-xdist"]
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]

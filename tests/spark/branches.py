@@ -66,18 +66,22 @@ def branch_job(
         mapped: Another function for the `map` before `often`.
         options: Of the job.
     """
-    sink = sink or (lambda output: MemorySink(f"{name}-{output}"))
     job = StreamJob(name, root=str(root), parallelism=parallelism, **options)
-    tally = job.from_stream(df).key_by("k", order_by=["n"]).process(first or Tally(), TALLY, uid="tally")
+    add_branches(job.from_stream(df), sink or (lambda output: MemorySink(f"{name}-{output}")), first, mapped)
+    return job
+
+
+def add_branches(stream: Any, sink: Any, first: Any = None, mapped: Any = None) -> None:
+    """Adds the operators, and a sink on every output; the arguments are those of `branch_job`."""
+    tally = stream.key_by("k", order_by=["n"]).process(first or Tally(), TALLY, uid="tally")
     negative = tally.get_side_output(NEGATIVE)
     totals = tally.key_by("sub", order_by=["n"]).process(Totals(), TOTALS, uid="totals")
     thirds = tally.where("times % 3 = 0").map(mapped or (lambda row: (row.n, row.k)), "n bigint, k string")
     often = thirds.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="often")
     losses = negative.select("n", "k").key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="losses")
     both = often.union(losses).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="met")
-    for output, stream in zip(Branches._fields, (tally, negative, totals, often, losses, both), strict=True):
-        stream.sink_to(sink(output), uid=f"{output}-out")
-    return job
+    for output, of_output in zip(Branches._fields, (tally, negative, totals, often, losses, both), strict=True):
+        of_output.sink_to(sink(output), uid=f"{output}-out")
 
 
 def check_state(root: Path, name: str, rows: Iterable[Record]) -> None:

@@ -14,11 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     """Workers cannot import test modules, so the functions and classes of a test are pickled by value."""
     import branches
+    import chained
     import enrichment
+    import shared_jobs
     import support
     from pyspark import cloudpickle
 
-    modules = [support, enrichment, branches, request.module]
+    modules = [support, enrichment, branches, chained, shared_jobs, request.module]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     yield

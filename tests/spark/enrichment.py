@@ -41,19 +41,23 @@ class Enrich(KeyedCoProcessFunction):
 
 
 def enrich_job(spark: Any, folders: Folders, root: Path, name: str, sink: Any = None, **options: Any) -> StreamJob:
-    """Builds the job: orders by `k`, and one label per key, from the key's first record in the second folder."""
+    """Builds a job that has nothing but the join."""
     job = StreamJob(name, root=str(root), **{"parallelism": 2, **options})
-    orders = job.from_stream(folders.inputs[0].stream(spark), name="orders").select("n", "v", "k")
-    labels = job.from_stream(folders.inputs[1].stream(spark), name="labels")
-    labels = labels.select("concat('L', n) as label", "n", "k as account", "sub")
-    joined = (
-        orders.connect(labels)
-        .key_by("k", "account", order_by1=["n"], order_by2=["n"])
-        .process(Enrich(), JOINED, uid="enrich")
+    orders, labels = (
+        job.from_stream(source.stream(spark), name=of)
+        for source, of in zip(folders.inputs, ("orders", "labels"), strict=True)
     )
+    joined = enrich(orders, labels)
     joined.sink_to(sink or MemorySink(name), uid="out")
     joined.get_side_output(UNKNOWN).sink_to(MemorySink(f"{name}-unknown"), uid="unknown")
     return job
+
+
+def enrich(orders: Any, labels: Any) -> Any:
+    """Joins orders, by `k`, with one label per key, from the key's first record in the second stream."""
+    labels = labels.select("concat('L', n) as label", "n", "k as account", "sub")
+    connected = orders.select("n", "v", "k").connect(labels)
+    return connected.key_by("k", "account", order_by1=["n"], order_by2=["n"]).process(Enrich(), JOINED, uid="enrich")
 
 
 def check_enriched(root: Path, name: str, folders: Folders, rows: Sequence[tuple[Any, ...]] | None = None) -> None:
@@ -79,4 +83,4 @@ def check_enriched(root: Path, name: str, folders: Folders, rows: Sequence[tuple
     assert all({"k", "value"} <= set(row) for row in waiting)  # the key has the name that it has in the first input
 
 
-__all__ = ["UNKNOWN", "check_enriched", "enrich_job"]
+__all__ = ["UNKNOWN", "check_enriched", "enrich", "enrich_job"]

@@ -1,16 +1,13 @@
 """Broadcast state in real streams: changing rules over restarts, rescales and publishes, and subtasks that differ."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_jobs.states import MATCHED, RULES, Highest, Match
 from support import Input, by_n, newest, records, run_all
 
 from state_engine.api import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-    MapStateDescriptor,
     Types,
     ValueStateDescriptor,
 )
@@ -20,25 +17,6 @@ from state_engine.savepoint import trigger_savepoint, validate_savepoint
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
-RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
-OUTPUT = "n bigint, k string, rule bigint, times bigint"
-
-
-class Match(KeyedBroadcastProcessFunction):
-    """Emits the rule of each record, which is the newest one of its `sub`, and how often its key came."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        self.count.update((self.count.value() or 0) + 1)
-        yield value.n, value.k, ctx.get_broadcast_state(RULES).get(value.sub), self.count.value()
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
-        if value.v >= 0:
-            ctx.get_broadcast_state(RULES).put(value.name, value.number)
-        else:
-            ctx.get_broadcast_state(RULES).remove(value.name)
 
 
 class Diverging(Match):
@@ -60,7 +38,7 @@ def match_job(spark: Any, folder: Path, name: str, function: Any = None, **optio
     job = StreamJob(name, root=str(folder / "root"), **{"parallelism": 2, **options})
     elements = job.from_stream(rules.stream(spark)).select("n as number", "sub as name", "v").broadcast(RULES)
     keyed = job.from_stream(data.stream(spark)).key_by("k", order_by=["n"])
-    matched = keyed.connect(elements).process(function or Match(), OUTPUT, uid="match")
+    matched = keyed.connect(elements).process(function or Match(), MATCHED, uid="match")
     matched.sink_to(MemorySink(name), uid="out")
     return job
 
@@ -73,6 +51,7 @@ def add(folder: Path, side: str, epoch: int, count: int) -> list[Any]:
     return rows
 
 
+@pytest.mark.long  # test_shared_jobs.py has them, too
 def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> None:
     """Each run reads one file of each side, so it is one epoch, in which the rules come first."""
     name, rules, counts, expected = "rules", {}, {}, []
@@ -92,13 +71,22 @@ def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> 
     assert {row["key_group"] for row in rows} == {0}
     [*_, last] = newest(tmp_path / "root", name).operators["match"].acks
     assert last.changes is None or all(section.name != "rules" for section in last.changes.sections)
-    for epoch in (5, 6):
+
+
+def test_rules_in_a_checkpoint_and_restored_from_it(spark: Any, tmp_path: Path) -> None:
+    name, root = "published-rules", tmp_path / "root"
+    wanted: dict[str, int] = {}
+    for rule in sorted(add(tmp_path, "rules", 0, 12)):
+        wanted.pop(rule.sub, None)
+        if rule.v >= 0:
+            wanted[rule.sub] = rule.n
+    for epoch in range(3):
         add(tmp_path, "data", epoch, 2)
     run_all(match_job(spark, tmp_path, name, checkpoint_interval_ms=10))
-    assert (tmp_path / "root" / name / "_operator" / "match" / "rules").is_dir()
-    client = run_all(match_job(spark, tmp_path, name), restore="checkpoint:1", parallelism=4)
-    rows = read_state(str(tmp_path / "root"), name, "match", "rules").to_pylist()
-    assert [(row["user_key"], row["value"]) for row in rows] == list(rules.items())
+    assert (root / name / "_operator" / "match" / "rules").is_dir()
+    run_all(match_job(spark, tmp_path, name), restore="checkpoint:1", parallelism=4)
+    rows = read_state(str(root), name, "match", "rules").to_pylist()
+    assert [(row["user_key"], row["value"]) for row in rows] == list(wanted.items())
 
 
 @pytest.mark.long
@@ -145,27 +133,6 @@ def test_the_data_side_may_not_write(spark: Any, tmp_path: Path) -> None:
         run_all(match_job(spark, tmp_path, "writing", Writing()))
 
 
-class Plain(BroadcastProcessFunction):
-    """Emits the rule, without a key."""
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield value.n, value.k, ctx.get_broadcast_state(RULES).get(value.sub), 0
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
-        ctx.get_broadcast_state(RULES).put(value.sub, max(value.v, ctx.get_broadcast_state(RULES).get(value.sub) or 0))
-
-
-def test_a_stream_without_key(spark: Any, tmp_path: Path) -> None:
-    rules, data = add(tmp_path, "rules", 0, 9), add(tmp_path, "data", 0, 30)
-    job = StreamJob("plain", root=str(tmp_path / "root"), parallelism=3)
-    elements = job.from_stream(Input(tmp_path / "rules").stream(spark)).broadcast(RULES)
-    stream = job.from_stream(Input(tmp_path / "data").stream(spark))
-    stream.connect(elements).process(Plain(), OUTPUT, uid="plain").sink_to(MemorySink("plain"), uid="out")
-    run_all(job)
-    highest = {sub: max(0, *(rule.v for rule in rules if rule.sub == sub)) for sub in {rule.sub for rule in rules}}
-    assert by_n(MemorySink("plain").rows()) == [(r.n, r.k, highest.get(r.sub), 0) for r in sorted(data)]
-
-
 def test_what_cannot_be_broadcast_is_refused(spark: Any, tmp_path: Path) -> None:
     add(tmp_path, "rules", 0, 1)
     job = StreamJob("refused", root=str(tmp_path / "root"))
@@ -176,4 +143,4 @@ def test_what_cannot_be_broadcast_is_refused(spark: Any, tmp_path: Path) -> None
         stream.broadcast(RULES, RULES)
     other = job.from_stream(Input(tmp_path / "rules").stream(spark))
     with pytest.raises(JobDefinitionError, match="KeyedBroadcastProcessFunction"):
-        other.key_by("k").connect(stream.broadcast(RULES)).process(Plain(), OUTPUT)
+        other.key_by("k").connect(stream.broadcast(RULES)).process(Highest(), MATCHED)

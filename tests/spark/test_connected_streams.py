@@ -1,12 +1,12 @@
 """Two streams in one operator: each has its own columns, and both access the state of their key."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from enrichment import UNKNOWN, check_enriched, enrich_job
-from support import COUNTS, Count, Folders, by_n, newest, run_all, state_of
+from enrichment import UNKNOWN, enrich_job
+from support import COUNTS, Count, Folders, run_all
 
 from state_engine.api import (
     CoFlatMapFunction,
@@ -21,28 +21,6 @@ from state_engine.errors import JobDefinitionError, UnsupportedTopologyError, Us
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
-
-
-def test_an_enrichment_join_through_restart_restore_and_rescale(spark, tmp_path: Path) -> None:
-    root, folders = tmp_path / "root", Folders(tmp_path, 2)
-
-    def job(**options: Any) -> StreamJob:
-        return enrich_job(spark, folders, root, "enrich", **options)
-
-    folders.add(2, 0, rows=20)  # all of them wait
-    run_all(job())
-    check_enriched(root, "enrich", folders)
-    folders.add(1, 1, rows=6)
-    run_all(job(), parallelism=3)
-    check_enriched(root, "enrich", folders)
-    folders.add(1, 1, rows=20)
-    run_all(job())
-    check_enriched(root, "enrich", folders)
-    labels = folders.inputs[1].all
-    assert len(MemorySink("enrich-unknown").rows()) == len(labels) - len({row.k for row in labels})
-    run_all(job(), restore="epoch:1/3", parallelism=1)
-    assert newest(root, "enrich").generation == 2
-    check_enriched(root, "enrich", folders)
 
 
 class Sides(KeyedCoProcessFunction):
@@ -66,6 +44,7 @@ class Sides(KeyedCoProcessFunction):
 PLACES = "n bigint, side string, place bigint"
 
 
+@pytest.mark.long  # test_shared_jobs.py has it, too
 @pytest.mark.parametrize("parallelism", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_two_ordered_inputs_come_in_one_order_and_input_1_first_among_equals(
     spark, tmp_path: Path, parallelism: int
@@ -87,52 +66,6 @@ def test_two_ordered_inputs_come_in_one_order_and_input_1_first_among_equals(
         places = sorted((row["place"], row["n"] // 7, row["side"]) for row in rows if subs[row["n"]] == sub)
         assert [place for place, _, _ in places] == list(range(len(places)))
         assert [rest for _, *rest in places] == sorted(rest for _, *rest in places)
-
-
-class Threshold(KeyedCoProcessFunction):
-    """Emits the counts that are above the newest threshold of their key."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.threshold = runtime_context.get_state(ValueStateDescriptor("threshold", Types.LONG()))
-
-    def process_element1(self, value: Any, ctx: Any) -> Iterable[Any]:
-        return [(value.n, value.k, value.times)] if value.times > (self.threshold.value() or 0) else []
-
-    def process_element2(self, value: Any, ctx: Any) -> None:
-        self.threshold.update(value.v)
-
-
-@pytest.mark.long  # test_branches.py connects outputs of operators; `epoch/test_two_upstream_operators.py`
-def test_an_operators_output_connected_with_a_source_and_a_third_operator_after_it(spark, tmp_path: Path) -> None:
-    root, folders = tmp_path / "root", Folders(tmp_path, 2)
-
-    def job(**options: Any) -> StreamJob:
-        job = StreamJob("threshold", root=str(root), **{"parallelism": 2, **options})
-        events, rules = (job.from_stream(source.stream(spark)) for source in folders.inputs)
-        counts = events.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count")
-        counts.sink_to(MemorySink("threshold-counts"), uid="counts")
-        rules = rules.where("v >= 0").select("v % 3 as v", "k as of")
-        passed = counts.where("n % 5 <> 0").with_column("n", "n * 2").connect(rules).key_by("k", ["of"])
-        above = passed.process(Threshold(), COUNTS, uid="threshold")
-        total = (
-            above.map(lambda row: (row.n, "all", row.times), COUNTS).key_by("k").process(Count(), COUNTS, uid="last")
-        )
-        total.sink_to(MemorySink("threshold"), uid="out")
-        return job
-
-    folders.add(0, 1)
-    run_all(job())
-    rules = {row.k: row.v % 3 for row in folders.inputs[1].all if row.v >= 0}
-    assert set(state_of(root, "threshold", "threshold", "threshold")) == set(rules)
-    held = state_of(root, "threshold", "threshold", "threshold")
-    folders.add(2, 0)
-    run_all(job(), parallelism=3)
-    counts = by_n(MemorySink("threshold-counts").rows())
-    expected = [2 * n for n, k, times in counts if n % 5 and times > held.get(k, 0)]
-    rows = by_n(MemorySink("threshold").rows())
-    assert [row[0] for row in rows] == sorted(expected)
-    assert sorted(row[2] for row in rows) == list(range(1, len(expected) + 1))
-    assert state_of(root, "threshold", "last", "count") == {"all": len(expected)}
 
 
 class Pairs(CoMapFunction):
@@ -163,55 +96,6 @@ class Plain(CoProcessFunction):
 
     def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
         yield UNKNOWN, (value.n, value.sub)
-
-
-def test_co_map_without_key(spark, tmp_path: Path) -> None:
-    folders = Folders(tmp_path, 2)
-    folders.add(2, 1)
-    job = StreamJob("co-map", root=str(tmp_path / "root"), parallelism=3)
-    one, two = (job.from_stream(source.stream(spark)) for source in folders.inputs)
-    one.select("n", "v").connect(two.select("sub", "n")).map(Pairs(), PLACES, uid="pairs").sink_to(
-        MemorySink("co-map"), uid="out"
-    )
-    run_all(job)
-    expected = [(row.n, "one", row.v) for row in folders.inputs[0].all]
-    expected += [(row.n, row.sub, 0) for row in folders.inputs[1].all if row.n % 2]
-    assert by_n(MemorySink("co-map").rows()) == sorted(expected)
-
-
-def test_co_flat_map_with_state(spark, tmp_path: Path) -> None:
-    root, folders = tmp_path / "root", Folders(tmp_path, 2)
-
-    def job() -> StreamJob:
-        job = StreamJob("co-flat-map", root=str(root), parallelism=2)
-        one, two = (job.from_stream(source.stream(spark)) for source in folders.inputs)
-        connected = one.key_by("k").connect(two.key_by("k"))
-        connected.flat_map(Several(), PLACES, uid="several").sink_to(MemorySink("co-flat-map"), uid="out")
-        return job
-
-    folders.add(1, 0)
-    run_all(job())
-    folders.add(0, 1)
-    run_all(job())
-    last: dict[Any, int] = {}
-    for row in folders.inputs[0].all:
-        last[row.k] = max(row.n, last.get(row.k, 0))
-    expected = [(row.n, side, last.get(row.k)) for row in folders.inputs[1].all for side in "ab"]
-    assert by_n(MemorySink("co-flat-map").rows()) == sorted(expected)
-    assert state_of(root, "co-flat-map", "several", "last") == last
-
-
-def test_a_process_function_without_key(spark, tmp_path: Path) -> None:
-    folders = Folders(tmp_path, 2)
-    folders.add(1, 1)
-    job = StreamJob("co-process", root=str(tmp_path / "root"), parallelism=2)
-    one, two = (job.from_stream(source.stream(spark)) for source in folders.inputs)
-    out = one.connect(two).process(Plain(), PLACES, uid="plain")
-    out.sink_to(MemorySink("co-process"), uid="out")
-    out.get_side_output(UNKNOWN).sink_to(MemorySink("co-process-two"), uid="two")
-    run_all(job)
-    assert by_n(MemorySink("co-process").rows()) == [(row.n, "one", None) for row in folders.inputs[0].all]
-    assert by_n(MemorySink("co-process-two").rows()) == [(row.n, row.sub) for row in folders.inputs[1].all]
 
 
 def test_a_function_that_raises_names_input_key_and_record(spark, tmp_path: Path) -> None:

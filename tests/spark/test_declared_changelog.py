@@ -27,42 +27,6 @@ def known(rows: Iterable[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
     return held
 
 
-def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
-    """For the newest records of all keys: their number per `sub`, and their sum, mean, minimum and latest value."""
-    source, root = Input(tmp_path / "in"), tmp_path / "root"
-
-    def job(backend: str, parallelism: int) -> StreamJob:
-        made = StreamJob("moves", root=str(root), parallelism=parallelism, state_backend=backend)
-        newest = made.from_stream(source.stream(spark)).key_by("k").latest(by="n", changelog=True, uid="newest")
-        numbers = {
-            "keys": Aggregate.count(), "total": Aggregate.sum("v"), "mean": Aggregate.avg("v"),
-            "least": Aggregate.min("v"), "latest": Aggregate.max("n"),
-        }  # fmt: skip
-        newest.key_by("sub").aggregate(numbers, retract=True, uid="by-sub").sink_to(MemorySink("moves"), uid="out")
-        return made
-
-    def wanted() -> dict[Any, tuple[Any, ...]]:
-        newest = {row.k: row for row in sorted(source.all, key=lambda row: row.n)}
-        of_sub: dict[str, list[Record]] = defaultdict(list)
-        for row in newest.values():
-            of_sub[row.sub].append(row)
-        results: dict[Any, tuple[Any, ...]] = {}
-        for sub, rows in of_sub.items():
-            values = [row.v for row in rows]
-            total = sum(values)
-            results[sub] = len(rows), total, total / len(rows), min(values), max(row.n for row in rows)
-        return results
-
-    source.add_many(2)
-    run_all(job("heap", 2))
-    assert known(MemorySink("moves").rows()) == wanted()
-    source.add_many(1)
-    run_all(job("rocksdb", 3), parallelism=3)
-    assert known(MemorySink("moves").rows()) == wanted()
-    run_all(job("heap", 1), parallelism=1, restore="epoch:1/2")
-    assert known(MemorySink("moves").rows()) == wanted()
-
-
 @pytest.mark.long  # `runtime/declared/test_changelog_chains.py` has all of these chains
 def test_what_is_among_the_first_or_aggregated_is_aggregated_by_another_key(spark: Any, tmp_path: Path) -> None:
     """Counts the places of each `k` among the first records of each `sub`, and the keys per number of records."""

@@ -58,7 +58,7 @@ def partners(folders: Folders) -> set[tuple[int, int]]:
     }
 
 
-@pytest.mark.long  # `runtime/declared/test_interval_join.py`; the temporal join of this file is restored and rescaled
+@pytest.mark.long  # test_shared_jobs.py has the left one
 @pytest.mark.parametrize(
     "how", ["left", pytest.param("inner", marks=pytest.mark.long), pytest.param("right", marks=pytest.mark.long)]
 )
@@ -94,6 +94,7 @@ def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_pa
     assert not state_of(root, f"interval-{how}", "near", "left"), "nothing is left of what is over"
 
 
+@pytest.mark.long  # test_shared_jobs.py has the left one
 @pytest.mark.parametrize("how", ["left", pytest.param("inner", marks=pytest.mark.long)])
 def test_a_temporal_join_through_restart_restore_and_rescale(spark: Any, tmp_path: Path, how: Any) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)

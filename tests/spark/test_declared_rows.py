@@ -13,7 +13,7 @@ from state_engine.spark import MemorySink, StreamJob
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.long  # `runtime/declared/test_latest.py`; test_declared.py restarts aggregates at other parallelisms
+@pytest.mark.long  # `runtime/declared/test_latest.py`; test_shared_jobs.py has aggregates at other parallelisms
 def test_latest_goes_on_at_other_parallelisms(spark: Any, tmp_path: Path) -> None:
     source, root = Input(tmp_path / "in"), tmp_path / "root"
     for backend, parallelism, files in (("heap", 2, 2), ("rocksdb", 3, 1), ("heap", 1, 1)):

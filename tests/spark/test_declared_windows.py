@@ -82,29 +82,29 @@ def test_equals_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_p
     assert read_state(root, "windows", "columns", "count").num_rows == 0
 
 
-@pytest.mark.parametrize("in_partitions", [False, True])
-def test_windows_that_an_epoch_makes_due_fire_in_it(spark: Any, tmp_path: Path, in_partitions: bool) -> None:
+def test_windows_that_an_epoch_makes_due_fire_in_it(spark: Any, tmp_path: Path) -> None:
     """With partitions, a subtask does not know the records of the other partitions: windows wait for the next epoch."""
-    source, root, name = Input(tmp_path / "in").add_many(1), str(tmp_path / "root"), f"due {in_partitions}"
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("n")
-    if in_partitions:
-        strategy = strategy.with_partition_column("n % 2")
+    source, root = Input(tmp_path / "in").add_many(1), str(tmp_path / "root")
     # No heartbeat brings the next epoch while the query ends.
     job = StreamJob("due", root=root, parallelism=2, heartbeat_interval_ms=60_000)
-    stream = job.from_stream(source.stream(spark)).assign_timestamps_and_watermarks(strategy)
-    windows = stream.key_by("k").window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
-    windows.aggregate({"records": Aggregate.count()}, uid="tens").sink_to(MemorySink(name), uid="out")
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("n")
+    strategies = {"whole": in_order, "in-partitions": in_order.with_partition_column("n % 2")}
+    for uid, strategy in strategies.items():
+        stream = job.from_stream(source.stream(spark)).assign_timestamps_and_watermarks(strategy)
+        windows = stream.key_by("k").window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+        windows.aggregate({"records": Aggregate.count()}, uid=uid).sink_to(MemorySink(f"due-{uid}"), uid=f"{uid}-out")
     run_all(job)
     early = [at(start) for start in range(0, 40, 10)]  # each subtask has later records
-    epochs = {
-        epoch.epoch
-        for epoch, table in MemorySink(name).epochs.items()
-        for row in table.to_pylist()
-        if row["window_start"] in early
-    }
-    assert epochs == (set() if in_partitions else {2}), "epoch 1 is a claim"
-    stored = read_state(root, "due", "tens", "count").to_pylist()
-    assert any(int(row["namespace"].partition("/")[0]) < 40 for row in stored) == in_partitions
+    for uid in strategies:
+        epochs = {
+            epoch.epoch
+            for epoch, table in MemorySink(f"due-{uid}").epochs.items()
+            for row in table.to_pylist()
+            if row["window_start"] in early
+        }
+        assert epochs == ({2} if uid == "whole" else set()), "epoch 1 is a claim"
+        stored = read_state(root, "due", uid, "count").to_pylist()
+        assert any(int(row["namespace"].partition("/")[0]) < 40 for row in stored) == (uid != "whole")
 
 
 @pytest.mark.long

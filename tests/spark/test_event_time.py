@@ -4,7 +4,7 @@ import datetime
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -184,20 +184,6 @@ def test_a_downstream_operator_is_an_epoch_later(spark, tmp_path: Path) -> None:
     assert [e.kind for e in client.epochs] == ["epoch"] * 3 + ["idle"] * 2
 
 
-def test_the_slowest_partition_holds_the_watermark(spark, tmp_path: Path) -> None:
-    files = Files(tmp_path / "in")
-    files.add(("a", 1, 100, "x"), ("a", 2, 50, "y")).add(("a", 3, 300, "x")).add(("a", 4, 80, "y"))
-    job, sink = StreamJob("partitions", root=str(tmp_path / "root"), parallelism=2), MemorySink("partitions")
-    strategy = bounded().with_partition_column("p")
-    timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
-    timed.key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
-    run_all(job)
-    records = [row for row in rows(sink) if row[0] == "a"]
-    assert records == [("a", 50, -END - 1), ("a", 80, 48), ("a", 100, -END - 1), ("a", 300, 48)]
-    times = newest(tmp_path / "root", "partitions").event_times["seen"]
-    assert [(t.edge, t.partition, t.time) for t in times] == [(0, "x", 300), (0, "y", 80)]
-
-
 RELEASES = [(100, None), (1000, "p"), (2000, "k"), (3000, None)]
 """Event times of the input, and the column that identifies the partitions."""
 
@@ -231,43 +217,73 @@ STRATEGIES = {
 }
 
 
-def test_where_event_times_come_from(spark, tmp_path: Path) -> None:
-    at = int(datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC).timestamp() * 1000)
-    files = Files(tmp_path / "in").add(("a", 1, at, ""))
-    job = StreamJob("times", root=str(tmp_path / "root"))
-    for name, strategy in STRATEGIES.items():
-        timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
-        seen = timed.select("*", "v + 1 as w").key_by("k").process(Seen(), SEEN, uid=name)
-        seen.sink_to(MemorySink(name), uid=f"{name}-out")
-    run_all(job)
-    for name, strategy in STRATEGIES.items():
-        time = at // 2 if strategy.assigner else at
-        assert rows(MemorySink(name)) == [("a", time, time - 2)], name
-
-
 class Pass(ProcessFunction):
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
         yield value.k, value.at
 
 
-def test_a_strategy_after_an_operator(spark, tmp_path: Path) -> None:
-    """By a function, and by a column."""
-    files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("b", 2, 200, ""))
-    strategy = WatermarkStrategy.for_monotonous_timestamps()
-    job = StreamJob("behind", root=str(tmp_path / "root"), parallelism=2)
-    passed = job.from_stream(files.stream(spark)).process(Pass(), "k string, at bigint", uid="pass")
-    strategies = {
-        "function": strategy.with_timestamp_assigner(Half()),
-        "column": strategy.with_timestamp_column("at div 2"),
-    }
-    for name, one in strategies.items():
-        timed = passed.assign_timestamps_and_watermarks(one.with_partition_column("'one'"))
-        timed.key_by("k").process(Seen(), SEEN, uid=name).sink_to(MemorySink(name), uid=f"{name}-out")
+def seen_by(stream: Any, strategy: WatermarkStrategy, uid: str) -> None:
+    timed = stream.assign_timestamps_and_watermarks(strategy)
+    timed.key_by("k").process(Seen(), SEEN, uid=uid).sink_to(MemorySink(uid), uid=f"{uid}-out")
+
+
+class Timed(NamedTuple):
+    """A job with event times from everywhere, after its input."""
+
+    manifest: Any
+    records: dict[str, list[Any]]
+    """The rows that are not from timers, by operator."""
+
+
+AT = int(datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC).timestamp() * 1000)
+
+
+@pytest.fixture(scope="module")
+def timed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Timed:
+    folder = tmp_path_factory.mktemp("timed")
+    job = StreamJob("timed", root=str(folder / "root"), parallelism=2)
+
+    def stream(name: str, *epochs: list[Event]) -> Any:
+        files = Files(folder / name)
+        for events in epochs:
+            files.add(*events)
+        return job.from_stream(files.stream(spark), name)
+
+    partitions = stream(
+        "partitions", [("a", 1, 100, "x"), ("a", 2, 50, "y")], [("a", 3, 300, "x")], [("a", 4, 80, "y")]
+    )
+    seen_by(partitions, bounded().with_partition_column("p"), "seen-partitions")
+    for name, strategy in STRATEGIES.items():
+        seen_by(stream(name, [("a", 1, AT, "")]), strategy, f"seen-{name}")
+    in_order = WatermarkStrategy.for_monotonous_timestamps()
+    passed = stream("passed", [("a", 1, 100, "")], [("b", 2, 200, "")]).process(
+        Pass(), "k string, at bigint", uid="pass"
+    )
+    seen_by(passed, in_order.with_timestamp_assigner(Half()).with_partition_column("'one'"), "seen-by-function")
+    seen_by(passed, in_order.with_timestamp_column("at div 2").with_partition_column("'one'"), "seen-by-column")
     run_all(job)
-    for name in strategies:
-        records = [row for row in rows(MemorySink(name)) if row[0] != "timer"]
-        assert records == [("a", 50, -END - 1), ("b", 100, 48)], name
-    assert newest(tmp_path / "root", "behind").watermarks == dict.fromkeys(strategies, 98)
+    manifest = newest(folder / "root", "timed")
+    seen = {uid: rows(MemorySink(uid)) for uid in manifest.operators if uid != "pass"}
+    return Timed(manifest, {uid: [row for row in of if row[0] != "timer"] for uid, of in seen.items()})
+
+
+def test_the_slowest_partition_holds_the_watermark(timed: Timed) -> None:
+    of_a = [("a", 50, -END - 1), ("a", 80, 48), ("a", 100, -END - 1), ("a", 300, 48)]
+    assert timed.records["seen-partitions"] == of_a
+    times = timed.manifest.event_times["seen-partitions"]
+    assert [(t.edge, t.partition, t.time) for t in times] == [(0, "x", 300), (0, "y", 80)]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_where_event_times_come_from(timed: Timed, name: str) -> None:
+    time = AT // 2 if STRATEGIES[name].assigner else AT
+    assert timed.records[f"seen-{name}"] == [("a", time, time - 2)]
+
+
+@pytest.mark.parametrize("by", ["function", "column"])
+def test_a_strategy_after_an_operator(timed: Timed, by: str) -> None:
+    assert timed.records[f"seen-by-{by}"] == [("a", 50, -END - 1), ("b", 100, 48)]
+    assert timed.manifest.watermarks[f"seen-by-{by}"] == 98
 
 
 def test_each_source_has_its_own_watermark_and_the_least_counts(spark, tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_jobs.states import Buffer
 from support import Input, by_n, newest, records, run_all, wait_for, wait_for_beats, with_epochs
 
 from state_engine.api import (
@@ -19,7 +19,6 @@ from state_engine.api import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
     KeyedProcessFunction,
-    ListStateDescriptor,
     ProcessFunction,
     RuntimeContext,
     Types,
@@ -31,34 +30,6 @@ from state_engine.savepoint import trigger_savepoint, validate_savepoint
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
-
-
-class Buffer(ProcessFunction, CheckpointedFunction):
-    """Emits records 25 at a time, and the rest at the end; a union list counts the records of each subtask."""
-
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
-        store = context.get_operator_state_store()
-        self.stored = store.get_list_state(ListStateDescriptor("buffer", Types.LONG()))
-        self.counts = store.get_union_list_state(ListStateDescriptor("counts", Types.LONG()))
-        self.held = list(self.stored)
-        self.count = 0
-
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        self.stored.update(self.held)
-        if self.count:
-            self.counts.add(self.count)
-            self.count = 0
-
-    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
-        self.held.append(value.n)
-        self.count += 1
-        if len(self.held) >= 25:
-            yield from self.finish()
-
-    def finish(self) -> Iterable[Any]:
-        rows = [(n, sum(self.counts)) for n in self.held]
-        self.held = []
-        return rows
 
 
 def buffer_job(
@@ -87,7 +58,8 @@ def everything(root: Path, name: str, source: Input) -> None:
     assert sum(n for counts in held(root, name, state="counts") for n in counts) == len(source.all)
 
 
-@pytest.mark.parametrize("parallelisms", [(2, 3, 1), pytest.param((2, 3, 1, 1, 4), marks=pytest.mark.long)], ids=len)
+@pytest.mark.long  # test_shared_jobs.py has them, too
+@pytest.mark.parametrize("parallelisms", [(2, 3, 1), (2, 3, 1, 1, 4)], ids=len)
 def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path, parallelisms: tuple[int, ...]) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "rescaled"
     for run, parallelism in enumerate(parallelisms):
@@ -99,6 +71,10 @@ def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path, paralleli
         assert {row["namespace"] for row in rows} == {str(parallelism)}
     assert newest(root, name).operators["buffer"].since == 2
 
+
+def test_lists_go_on_from_a_canonical_savepoint_that_was_moved(spark: Any, tmp_path: Path) -> None:
+    source, root, name = Input(tmp_path / "in").add_many(1, rows=35), tmp_path / "root", "moved-lists"
+    run_all(buffer_job(source.stream(spark), root, name))
     savepoint = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
     moved = (tmp_path / "backup" / savepoint.savepoint_id).rename(tmp_path / "there")
     root.rename(tmp_path / "gone")
@@ -165,15 +141,6 @@ def test_state_that_no_code_asks_for_is_carried_on(spark: Any, tmp_path: Path) -
     given = [n for n, _ in by_n(MemorySink(name).rows())]
     kept = [n for numbers in held(root, name) for n in numbers]
     assert sorted(given + kept) == sorted([*before, *(record.n for record in source.all[30:])])
-
-
-def test_the_rest_comes_at_the_end_of_the_input(spark: Any, tmp_path: Path) -> None:
-    source, root, name = Input(tmp_path / "in"), tmp_path / "root", "ended"
-    source.add_many(2, rows=30)
-    run_all(buffer_job(source.stream(spark), root, name, bounded=True))
-    assert [n for n, _ in by_n(MemorySink(name).rows())] == [record.n for record in source.all]
-    assert held(root, name) == []
-    assert newest(root, name).operators["buffer"].finished
 
 
 # The order of all calls -------------------------------------------------------------------------------------------

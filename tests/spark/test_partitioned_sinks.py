@@ -63,19 +63,6 @@ def divided(spark: Any, tmp_path: Path) -> Divided:
     return Divided(spark, tmp_path)
 
 
-def test_partitions_through_restart_restore_and_rescale(divided: Divided) -> None:
-    pin = run_all(divided.job()).trigger_savepoint()
-    divided.check()
-    assert DeltaTable(divided.path).metadata().partition_columns == ["k", "even"]
-    divided.source.add_many(1)
-    run_all(divided.job(parallelism=3))
-    divided.check()
-    run_all(divided.job(), restore=pin.savepoint_id)  # what came after it goes, and comes again
-    divided.check()
-    run_all(divided.job(), restore="epoch:1/4")  # the abandoned output comes back, with the values of its partitions
-    divided.check()
-
-
 def test_other_partitions_than_those_of_the_table_are_refused(divided: Divided) -> None:
     run_all(divided.job())
     head = newest(divided.folder / "root", NAME)

@@ -9,7 +9,7 @@ from support import Input, assert_tally, outputs, run_all, tally_job
 pytestmark = pytest.mark.spark
 
 
-QUICK = [(1, 128), (3, 13), (7, 128)]
+QUICK = [(7, 128)]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """Jobs with state in RocksDB: workers rotate and share databases; jobs restart, rescale, are restored, lose disks."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import Input, assert_counts, assert_tally, count_job, outputs, run_all, tally_job
 
-from state_engine.api import EmbeddedRocksDBStateBackend, HashMapStateBackend
+from state_engine.api import EmbeddedRocksDBStateBackend
 
 pytestmark = pytest.mark.spark
 
@@ -19,10 +18,11 @@ def on(disk: Path) -> EmbeddedRocksDBStateBackend:
     return backend
 
 
+@pytest.mark.long  # test_shared_jobs.py has all shapes on both backends
 @pytest.mark.parametrize(
     "starts",
     [
-        ((2, "rocksdb"), (3, "rocksdb"), (1, "heap")),
+        pytest.param(((2, "rocksdb"), (3, "rocksdb"), (1, "heap")), marks=pytest.mark.long),
         pytest.param(((2, "rocksdb"), (3, "rocksdb"), (1, "heap"), (3, "rocksdb")), marks=pytest.mark.long),
     ],
     ids=len,
@@ -71,15 +71,3 @@ def test_back_to_an_older_epoch_and_on(spark: Any, tmp_path: Path, there: tuple[
     for back in there:
         run_all(job(), restore=back)
         assert_counts(root, "back", source.all)
-
-
-def test_a_disk_that_was_emptied_costs_a_load(spark: Any, tmp_path: Path) -> None:
-    root, disk, source = tmp_path / "root", tmp_path / "disk", Input(tmp_path / "in")
-    for _ in range(2):
-        source.add_many(1, rows=30)
-        run_all(count_job(source.stream(spark), root, "emptied", state_backend=on(disk)))
-        assert_counts(root, "emptied", source.all)
-        shutil.rmtree(disk)
-    source.add_many(1, rows=30)
-    run_all(count_job(source.stream(spark), root, "emptied", state_backend=HashMapStateBackend()))
-    assert_counts(root, "emptied", source.all)

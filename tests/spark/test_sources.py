@@ -40,13 +40,6 @@ def run_through(start: Any, add: Any, root: Path, name: str, rows: list[Record])
     assert_counts(root, name, rows)
 
 
-def test_files(spark, tmp_path: Path) -> None:
-    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(2)
-    run_through(
-        lambda: count_job(source.stream(spark), root, "files"), lambda: source.add_many(1), root, "files", source.all
-    )
-
-
 @pytest.mark.long
 def test_more_files_than_spark_compacts_at_once(spark, tmp_path: Path) -> None:
     """After the tenth log entry Spark writes `9.compact`; a seed is made of all entries."""

@@ -18,54 +18,6 @@ from state_engine.spark import MemorySink, StreamJob
 pytestmark = pytest.mark.spark
 
 
-def test_all_of_them_in_one_job(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(2)
-    job = StreamJob("between", root=str(tmp_path / "root"), parallelism=3)
-    first = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="first")
-    second = (
-        first.where("times % 2 = 0")
-        .with_column("half", "times div 2")
-        .select("n", "half", "concat('h', half % 3) as k")
-        .map(lambda row: (row.n, row.k.upper(), row.half + 1), "n bigint, k string, half bigint")
-        .where("k <> 'H9'")
-        .key_by("k", order_by=["n"])
-        .process(Count(), COUNTS, uid="second")
-    )
-    second.sink_to(MemorySink("between"), uid="out")
-    run_all(job)
-    seen: dict[str, int] = {}
-    expected = []
-    for n, _, times in counted(source.all):
-        if times % 2 == 0:
-            k = f"H{times // 2 % 3}"
-            seen[k] = seen.get(k, 0) + 1
-            expected.append((n, k, seen[k]))
-    assert by_n(MemorySink("between").rows()) == expected
-
-
-def test_before_the_first_operator(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(2)
-    job = StreamJob("front", root=str(tmp_path / "root"), parallelism=2)
-    stream = job.from_stream(source.stream(spark)).where("v > 50").with_column("k", "sub").select("n", "k")
-    stream.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count").sink_to(MemorySink("front"), uid="out")
-    run_all(job)
-    rows = [row._replace(k=row.sub) for row in source.all if row.v > 50]
-    assert by_n(MemorySink("front").rows()) == counted(rows)
-
-
-def test_a_condition_that_lets_nothing_through_still_ends_the_epoch(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(2)
-    job = StreamJob("dammed", root=str(tmp_path / "root"), parallelism=2)
-    first = job.from_stream(source.stream(spark)).key_by("k").process(Count(), COUNTS, uid="first")
-    dammed = (
-        first.where("times is null").map(lambda row: row, COUNTS).key_by("k").process(Count(), COUNTS, uid="second")
-    )
-    dammed.sink_to(MemorySink("dammed"), uid="out")
-    client = run_all(job)
-    assert len(client.epochs) == 2
-    assert MemorySink("dammed").rows() == []
-
-
 def mapped_job(spark: Any, source: Input, root: Path, name: str, *functions: Any) -> StreamJob:
     """Builds two operators with maps between them."""
     job = StreamJob(name, root=str(root), parallelism=2)

@@ -262,16 +262,6 @@ def test_count_windows_global_windows_and_an_evictor(spark, tmp_path: Path) -> N
         assert [seen for k, _, seen in rows(sink) if k == "b"] == expected[name]
 
 
-def test_a_trigger_that_fires_early(spark, tmp_path: Path) -> None:
-    files = Files(tmp_path / "in").add(("a", 1, 1)).add(("a", 2, 12), ("a", 3, 25))
-    job, sink = StreamJob("early", root=str(tmp_path / "root"), parallelism=2), MemorySink("early")
-    windows = timed(job, files.stream(spark)).window(TumblingEventTimeWindows.of(ms(100)))
-    early = windows.trigger(ContinuousEventTimeTrigger.of(ms(10)))
-    early.reduce(lambda a, b: (a.k, a.v + b.v, b.at), uid="windows").sink_to(sink, uid="out")
-    run_all(job)
-    assert sorted(v for _, v, _ in rows(sink)) == [1, 3, *[6] * 8]
-
-
 def test_windows_by_processing_time_end_while_no_record_comes(spark, tmp_path: Path, started) -> None:
     files = Files(tmp_path / "in").add(("a", 1, 0), ("a", 2, 0), ("b", 3, 0))
     job, sink = StreamJob("processing", root=str(tmp_path / "root"), parallelism=2), MemorySink("processing")
@@ -282,43 +272,58 @@ def test_windows_by_processing_time_end_while_no_record_comes(spark, tmp_path: P
     assert rows(sink) == [("a", 3, 0), ("b", 3, 0)]
 
 
-def test_windows_feed_windows_by_the_time_of_their_ends(spark, tmp_path: Path) -> None:
-    files = Files(tmp_path / "in")
-    for n in range(0, 24, 6):
-        files.add(*[("a", v, v * 5) for v in range(n, n + 6)])
-    job, sink = StreamJob("chained", root=str(tmp_path / "root"), parallelism=2), MemorySink("chained")
-
-    def add(one: Any, other: Any) -> Any:
-        return one.k, one.v + other.v, other.at
-
-    tens = timed(job, files.stream(spark)).window(TumblingEventTimeWindows.of(ms(10))).reduce(add, uid="tens")
-    windows = tens.key_by("k").window(TumblingEventTimeWindows.of(ms(40)))
-    windows.apply(Seen(), SEEN, uid="forties").sink_to(sink, uid="out")
-    run_all(job)
-    pairs = [2 * v + 1 for v in range(0, 24, 2)]
-    assert rows(sink) == [("a", 40 * n, " ".join(map(str, pairs[4 * n : 4 * n + 4]))) for n in range(3)]
-
-
 class SeenOfAll(AllWindowFunction[Any, Any, Any]):
     def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
         start = window.start if isinstance(window, TimeWindow) else window.id
         yield "all", start, " ".join(f"{i.k}{i.v}" for i in inputs)
 
 
-def test_windows_of_all_records(spark, tmp_path: Path) -> None:
-    files = Files(tmp_path / "in").add(("a", 1, 1), ("b", 2, 2)).add(("c", 3, 3), ("a", 4, 12))
-    job, sink = StreamJob("all", root=str(tmp_path / "root"), parallelism=2), MemorySink("all")
+@pytest.fixture(scope="module")
+def ended(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
+    """Output of several kinds of windows, in one job, by sink."""
+    folder = tmp_path_factory.mktemp("ended")
+    job = StreamJob("ended", root=str(folder / "root"), parallelism=2)
+
+    def add(one: Any, other: Any) -> Any:
+        return one.k, one.v + other.v, other.at
+
+    files = Files(folder / "early").add(("a", 1, 1)).add(("a", 2, 12), ("a", 3, 25))
+    windows = timed(job, files.stream(spark)).window(TumblingEventTimeWindows.of(ms(100)))
+    early = windows.trigger(ContinuousEventTimeTrigger.of(ms(10))).reduce(add, uid="early")
+    files = Files(folder / "fives")
+    for n in range(0, 24, 6):
+        files.add(*[("a", v, v * 5) for v in range(n, n + 6)])
+    tens = timed(job, files.stream(spark)).window(TumblingEventTimeWindows.of(ms(10))).reduce(add, uid="tens")
+    windows = tens.key_by("k").window(TumblingEventTimeWindows.of(ms(40)))
+    forties = windows.apply(Seen(), SEEN, uid="forties")
+    files = Files(folder / "all").add(("a", 1, 1), ("b", 2, 2)).add(("c", 3, 3), ("a", 4, 12))
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
     stream = job.from_stream(files.stream(spark), bounded=True).assign_timestamps_and_watermarks(strategy)
-    tens = stream.window_all(TumblingEventTimeWindows.of(ms(10))).apply(SeenOfAll(), SEEN, uid="tens")
-    tens.count_window_all(2).reduce(lambda a, b: (a.k, b.start, f"{a.seen}, {b.seen}"), uid="pairs").sink_to(
-        sink, uid="out"
-    )
+    tens = stream.window_all(TumblingEventTimeWindows.of(ms(10))).apply(SeenOfAll(), SEEN, uid="tens-of-all")
+    pairs = tens.count_window_all(2).reduce(lambda a, b: (a.k, b.start, f"{a.seen}, {b.seen}"), uid="pairs")
+    for name, output in {"early": early, "forties": forties, "pairs": pairs}.items():
+        output.sink_to(MemorySink(f"ended-{name}"), uid=f"{name}-out")
     run_all(job)
-    assert rows(sink) == [("all", 10, "a1 b2 c3, a4")]
-    other = StreamJob("other", root=str(tmp_path / "root"))
+    return {name: rows(MemorySink(f"ended-{name}")) for name in ("early", "forties", "pairs")}
+
+
+def test_a_trigger_that_fires_early(ended: dict[str, list[Any]]) -> None:
+    assert sorted(v for _, v, _ in ended["early"]) == [1, 3, *[6] * 8]
+
+
+def test_windows_feed_windows_by_the_time_of_their_ends(ended: dict[str, list[Any]]) -> None:
+    pairs = [2 * v + 1 for v in range(0, 24, 2)]
+    assert ended["forties"] == [("a", 40 * n, " ".join(map(str, pairs[4 * n : 4 * n + 4]))) for n in range(3)]
+
+
+def test_windows_of_all_records(ended: dict[str, list[Any]]) -> None:
+    assert ended["pairs"] == [("all", 10, "a1 b2 c3, a4")]
+
+
+def test_windows_of_all_records_make_a_column(spark, tmp_path: Path) -> None:
+    job = StreamJob("other", root=str(tmp_path / "root"))
     with pytest.raises(JobDefinitionError, match="a column 'window_all'"):
-        other.from_stream(files.stream(spark).selectExpr("k as window_all")).count_window_all(2)
+        job.from_stream(Files(tmp_path / "in").stream(spark).selectExpr("k as window_all")).count_window_all(2)
 
 
 def test_event_time_windows_need_event_time(spark, tmp_path: Path) -> None:
