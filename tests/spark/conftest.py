@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+pytest.register_assert_rewrite("branches", "chained", "enrichment", "shared_jobs", "support")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,21 +1,15 @@
 """Two streams in one operator: each has its own columns, and both access the state of their key."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from enrichment import UNKNOWN, enrich_job
+from enrichment import enrich_job
+from shared_jobs.connected import PLACES, Pairs, Plain, Several, Sides
 from support import COUNTS, Count, Folders, run_all
 
 from state_engine.api import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedCoProcessFunction,
     KeyedProcessFunction,
-    Types,
-    ValueStateDescriptor,
 )
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError, UserFunctionError
 from state_engine.spark import MemorySink, StreamJob
@@ -23,29 +17,8 @@ from state_engine.spark import MemorySink, StreamJob
 pytestmark = pytest.mark.spark
 
 
-class Sides(KeyedCoProcessFunction):
-    """Emits each record's place within its key, over both inputs."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.place = runtime_context.get_state(ValueStateDescriptor("place", Types.LONG()))
-
-    def _next(self, n: int, side: str) -> list[Any]:
-        place = self.place.value() or 0
-        self.place.update(place + 1)
-        return [(n, side, place)]
-
-    def process_element1(self, value: Any, ctx: Any) -> list[Any]:
-        return self._next(value.n, "one")
-
-    def process_element2(self, value: Any, ctx: Any) -> list[Any]:
-        return self._next(value.number, "two")
-
-
-PLACES = "n bigint, side string, place bigint"
-
-
 @pytest.mark.long  # test_shared_jobs.py has it, too
-@pytest.mark.parametrize("parallelism", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("parallelism", [3, 1])
 def test_two_ordered_inputs_come_in_one_order_and_input_1_first_among_equals(
     spark, tmp_path: Path, parallelism: int
 ) -> None:
@@ -66,36 +39,6 @@ def test_two_ordered_inputs_come_in_one_order_and_input_1_first_among_equals(
         places = sorted((row["place"], row["n"] // 7, row["side"]) for row in rows if subs[row["n"]] == sub)
         assert [place for place, _, _ in places] == list(range(len(places)))
         assert [rest for _, *rest in places] == sorted(rest for _, *rest in places)
-
-
-class Pairs(CoMapFunction):
-    def map1(self, value: Any) -> Any:
-        return (value.n, "one", value.v)
-
-    def map2(self, value: Any) -> Any:
-        return (value.n, value.sub, 0) if value.n % 2 else None
-
-
-class Several(CoFlatMapFunction):
-    """If it is keyed, keeps the last `n` of input 1, and emits it with each record of input 2."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
-
-    def flat_map1(self, value: Any) -> None:
-        self.last.update(max(value.n, self.last.value() or 0))
-
-    def flat_map2(self, value: Any) -> Iterator[Any]:
-        for side in ("a", "b"):
-            yield value.n, side, self.last.value()
-
-
-class Plain(CoProcessFunction):
-    def process_element1(self, value: Any, ctx: Any) -> list[Any]:
-        return [(value.n, "one", ctx.timestamp())]
-
-    def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield UNKNOWN, (value.n, value.sub)
 
 
 def test_a_function_that_raises_names_input_key_and_record(spark, tmp_path: Path) -> None:

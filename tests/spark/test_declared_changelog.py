@@ -6,25 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_jobs.declared import known
 from support import Input, Record, run_all
 
 from state_engine.api import Aggregate
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
-
-
-def known(rows: Iterable[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
-    """Returns the rows that a reader of the changes has at the end, by the first column."""
-    held: dict[Any, tuple[Any, ...]] = {}
-    for row in rows:
-        key, *results, op = row.values()
-        if op[0] == "-":
-            assert held.pop(key) == tuple(results)
-        else:
-            assert key not in held
-            held[key] = tuple(results)
-    return held
 
 
 @pytest.mark.long  # `runtime/declared/test_changelog_chains.py` has all of these chains

@@ -1,4 +1,4 @@
-"""Declared joins in jobs: restarts at other parallelisms, a restore, late records, and downstream operators."""
+"""Declared joins in jobs: restores, late records, downstream operators, and streams that cannot be joined."""
 
 from collections import Counter
 from pathlib import Path
@@ -59,9 +59,7 @@ def partners(folders: Folders) -> set[tuple[int, int]]:
 
 
 @pytest.mark.long  # test_shared_jobs.py has the left one
-@pytest.mark.parametrize(
-    "how", ["left", pytest.param("inner", marks=pytest.mark.long), pytest.param("right", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("how", ["left", "inner", "right"])
 def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_path: Path, how: str) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)
 
@@ -95,7 +93,7 @@ def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_pa
 
 
 @pytest.mark.long  # test_shared_jobs.py has the left one
-@pytest.mark.parametrize("how", ["left", pytest.param("inner", marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", ["left", "inner"])
 def test_a_temporal_join_through_restart_restore_and_rescale(spark: Any, tmp_path: Path, how: Any) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)
 

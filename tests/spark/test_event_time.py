@@ -223,7 +223,7 @@ class Pass(ProcessFunction):
 
 
 def seen_by(stream: Any, strategy: WatermarkStrategy, uid: str) -> None:
-    timed = stream.assign_timestamps_and_watermarks(strategy)
+    timed = stream.assign_timestamps_and_watermarks(strategy).select("*", "1 as w")
     timed.key_by("k").process(Seen(), SEEN, uid=uid).sink_to(MemorySink(uid), uid=f"{uid}-out")
 
 
@@ -231,8 +231,13 @@ class Timed(NamedTuple):
     """A job with event times from everywhere, after its input."""
 
     manifest: Any
-    records: dict[str, list[Any]]
-    """The rows that are not from timers, by operator."""
+    rows: dict[str, list[Any]]
+    """By operator."""
+
+    @property
+    def records(self) -> dict[str, list[Any]]:
+        """The rows that are not from timers."""
+        return {uid: [row for row in rows if row[0] != "timer"] for uid, rows in self.rows.items()}
 
 
 AT = int(datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC).timestamp() * 1000)
@@ -263,8 +268,7 @@ def timed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Timed:
     seen_by(passed, in_order.with_timestamp_column("at div 2").with_partition_column("'one'"), "seen-by-column")
     run_all(job)
     manifest = newest(folder / "root", "timed")
-    seen = {uid: rows(MemorySink(uid)) for uid in manifest.operators if uid != "pass"}
-    return Timed(manifest, {uid: [row for row in of if row[0] != "timer"] for uid, of in seen.items()})
+    return Timed(manifest, {uid: rows(MemorySink(uid)) for uid in manifest.operators if uid != "pass"})
 
 
 def test_the_slowest_partition_holds_the_watermark(timed: Timed) -> None:
@@ -277,13 +281,14 @@ def test_the_slowest_partition_holds_the_watermark(timed: Timed) -> None:
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_where_event_times_come_from(timed: Timed, name: str) -> None:
     time = AT // 2 if STRATEGIES[name].assigner else AT
-    assert timed.records[f"seen-{name}"] == [("a", time, time - 2)]
+    assert timed.rows[f"seen-{name}"] == [("a", time, time - 2)]
 
 
 @pytest.mark.parametrize("by", ["function", "column"])
 def test_a_strategy_after_an_operator(timed: Timed, by: str) -> None:
     assert timed.records[f"seen-by-{by}"] == [("a", 50, -END - 1), ("b", 100, 48)]
     assert timed.manifest.watermarks[f"seen-by-{by}"] == 98
+    assert "pass" not in timed.manifest.watermarks
 
 
 def test_each_source_has_its_own_watermark_and_the_least_counts(spark, tmp_path: Path) -> None:

@@ -4,24 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_jobs.functions import Numbered
 from support import Input
 
-from state_engine.api import MapFunction, Types, ValueStateDescriptor
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.spark import StreamJob
 
 pytestmark = pytest.mark.spark
-
-
-class Numbered(MapFunction):
-    """Counts the records of a key."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.times = runtime_context.get_state(ValueStateDescriptor("times", Types.LONG()))
-
-    def map(self, value: Any) -> Any:
-        self.times.update((self.times.value() or 0) + 1)
-        return value.n, value.k, self.times.value()
 
 
 @pytest.fixture

@@ -73,8 +73,11 @@ def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path, paralleli
 
 
 def test_lists_go_on_from_a_canonical_savepoint_that_was_moved(spark: Any, tmp_path: Path) -> None:
-    source, root, name = Input(tmp_path / "in").add_many(1, rows=35), tmp_path / "root", "moved-lists"
-    run_all(buffer_job(source.stream(spark), root, name))
+    source, root, name = Input(tmp_path / "in"), tmp_path / "root", "moved-lists"
+    for parallelism in (2, 3):
+        source.add_many(1, rows=80)
+        run_all(buffer_job(source.stream(spark), root, name), parallelism=parallelism)
+    assert MemorySink(name).rows()
     savepoint = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
     moved = (tmp_path / "backup" / savepoint.savepoint_id).rename(tmp_path / "there")
     root.rename(tmp_path / "gone")

@@ -1,10 +1,11 @@
-"""Delta tables that a sink divides into partitions: restarts, restores and rescales, read by Spark and by delta-rs."""
+"""Delta tables that a sink divides into partitions: restores, other partitions. In test_shared_jobs Spark reads one."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from shared_jobs.functions import DIVIDED, Each
 from support import Input, newest, run_all
 
 from state_engine.errors import JobDefinitionError, SinkError
@@ -13,7 +14,6 @@ from state_engine.spark import DeltaSink, StreamJob
 pytestmark = pytest.mark.spark
 
 NAME = "divided"
-COLUMNS = "k string, sub string, n bigint, even boolean"
 
 
 class Divided:
@@ -30,37 +30,32 @@ class Divided:
     def job(self, partition_by: Any = ("k", "even"), parallelism: int = 2) -> StreamJob:
         job = StreamJob(NAME, root=str(self.folder / "root"), parallelism=parallelism)
         rows = self.source.stream(self.spark).selectExpr("k", "sub", "n", "n % 2 = 0 AS even")
-        latest = job.from_stream(rows).key_by("k", order_by=["n"]).process(each(), COLUMNS, uid="each")
+        latest = job.from_stream(rows).key_by("k", order_by=["n"]).process(Each(), DIVIDED, uid="each")
         latest.sink_to(DeltaSink(self.path, partition_by=partition_by), uid="by")
         latest.sink_to(DeltaSink(self.folder / "flat"), uid="flat")
         return job
 
     def check(self) -> None:
-        """Compares the tables, as delta-rs and as Spark read them, with the input."""
+        """Compares the tables with the input."""
         expected = sorted(((row.k, row.sub, row.n, row.n % 2 == 0) for row in self.source.all), key=str)
         for path in (self.path, str(self.folder / "flat")):
             table = DeltaTable(path).to_pyarrow_table().select(["k", "sub", "n", "even"])
             assert sorted(map(tuple, (row.values() for row in table.to_pylist())), key=str) == expected
-        read = self.spark.read.format("delta").load(self.path)
-        assert sorted(map(tuple, read.select("k", "sub", "n", "even").collect()), key=str) == expected
-        one = self.source.all[0].k
-        chosen = read.where(f"k = '{one}' AND even").select("n").collect()
-        assert sorted(row.n for row in chosen) == sorted(n for k, _, n, even in expected if k == one and even)
-
-
-def each() -> Any:
-    from state_engine.api import KeyedProcessFunction
-
-    class Each(KeyedProcessFunction):
-        def process_element(self, value: Any, ctx: Any) -> Any:
-            yield value.k, value.sub, value.n, value.even
-
-    return Each()
 
 
 @pytest.fixture
 def divided(spark: Any, tmp_path: Path) -> Divided:
     return Divided(spark, tmp_path)
+
+
+def test_output_comes_back_with_the_values_of_its_partitions(divided: Divided) -> None:
+    pin = run_all(divided.job()).trigger_savepoint()
+    divided.source.add_many(1)
+    run_all(divided.job(parallelism=3), restore=pin.savepoint_id)
+    divided.check()
+    run_all(divided.job(), restore="epoch:1/2")
+    run_all(divided.job(), restore="epoch:2/5")  # of an abandoned generation
+    divided.check()
 
 
 def test_other_partitions_than_those_of_the_table_are_refused(divided: Divided) -> None:

@@ -201,7 +201,7 @@ TWO_RESCALES = ((1, 1), 4), ((1, 1), 1)
 MORE_RESCALES = ((1, 1), 4), ((2, 0), 1), ((0, 2), 3)
 
 
-@pytest.mark.long  # the joins of two inputs are rescaled in test_connected_streams.py and test_declared_joins.py
+@pytest.mark.long  # the joins of two inputs are rescaled in test_shared_jobs.py
 @pytest.mark.parametrize("rescales", [TWO_RESCALES, pytest.param(MORE_RESCALES, marks=pytest.mark.long)], ids=len)
 def test_two_inputs(spark: Any, tmp_path: Path, started: Started, rescales: Any) -> None:
     folders, root = Folders(tmp_path / "in", 2), tmp_path / "root"
@@ -232,7 +232,7 @@ class Match(KeyedBroadcastProcessFunction):
         ctx.get_broadcast_state(RULES).put(value.name, value.number)
 
 
-@pytest.mark.long  # test_broadcast_state.py also rescales; `epoch/test_rescale.py` has the decisions
+@pytest.mark.long  # test_shared_jobs.py also rescales; `epoch/test_rescale.py` has the decisions
 @pytest.mark.parametrize("parallelisms", [(4, 1), pytest.param((2, 4, 1, 3), marks=pytest.mark.long)], ids=len)
 def test_broadcast_state(spark: Any, tmp_path: Path, started: Started, parallelisms: tuple[int, ...]) -> None:
     name, root, data, rules = "rules", tmp_path / "root", Input(tmp_path / "data"), Input(tmp_path / "rules")

@@ -1,5 +1,6 @@
 """Jobs with state in RocksDB: workers rotate and share databases; jobs restart, rescale, are restored, lose disks."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ def on(disk: Path) -> EmbeddedRocksDBStateBackend:
 @pytest.mark.parametrize(
     "starts",
     [
-        pytest.param(((2, "rocksdb"), (3, "rocksdb"), (1, "heap")), marks=pytest.mark.long),
-        pytest.param(((2, "rocksdb"), (3, "rocksdb"), (1, "heap"), (3, "rocksdb")), marks=pytest.mark.long),
+        ((2, "rocksdb"), (3, "rocksdb"), (1, "heap")),
+        ((2, "rocksdb"), (3, "rocksdb"), (1, "heap"), (3, "rocksdb")),
     ],
     ids=len,
 )
@@ -71,3 +72,12 @@ def test_back_to_an_older_epoch_and_on(spark: Any, tmp_path: Path, there: tuple[
     for back in there:
         run_all(job(), restore=back)
         assert_counts(root, "back", source.all)
+
+
+def test_a_disk_that_was_emptied_costs_a_load(spark: Any, tmp_path: Path) -> None:
+    root, disk, source = tmp_path / "root", tmp_path / "disk", Input(tmp_path / "in")
+    for _ in range(2):
+        source.add_many(1, rows=30)
+        run_all(count_job(source.stream(spark), root, "emptied", state_backend=on(disk)))
+        assert_counts(root, "emptied", source.all)
+        shutil.rmtree(disk)

@@ -1,4 +1,4 @@
-"""Jobs of several sources, and unions: each source keeps its own position through stop, restart and restore."""
+"""Jobs of several sources, and unions: what is refused, an idle epoch, and the positions of the others."""
 
 from pathlib import Path
 from typing import Any

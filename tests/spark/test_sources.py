@@ -151,7 +151,7 @@ class Both:
         return one.union(two)
 
 
-@pytest.mark.long  # test_offsets.py has a source that ran dry, test_several_sources.py a union
+@pytest.mark.long  # test_offsets.py has a source that ran dry, test_shared_jobs.py a union
 def test_a_union_of_two_folders_of_which_one_runs_dry(spark, tmp_path: Path) -> None:
     root, name, source = tmp_path / "root", "union", Both(tmp_path / "in")
     source.add(2, 1)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pyspark.sql import functions as F
-from support import Input, Record, run_all
+from support import Input, Record
 
 from state_engine.api import Duration, OutputTag, ProcessFunction, WatermarkStrategy
 from state_engine.errors import UserFunctionError
@@ -26,7 +26,7 @@ class Halves(ProcessFunction):
             yield value.k, value.n
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def functions(spark: Any) -> Any:
     """A session with functions that fail for a null, or for a row that is no record."""
     session = spark.newSession()
@@ -43,61 +43,53 @@ def functions(spark: Any) -> Any:
     return session
 
 
-def told(session: Any, folder: Path, job: StreamJob, uid: str = "halves") -> Any:
-    source = Input(folder / uid)
+def told(session: Any, tmp_path: Path, name: str) -> tuple[StreamJob, Any]:
+    source = Input(tmp_path / "in")
     source.add(RECORDS)
-    return job.from_stream(source.stream(session), bounded=True).process(Halves(), "k string, n bigint", uid=uid)
+    job = StreamJob(name, root=str(tmp_path / "root"), parallelism=2)
+    stream = job.from_stream(source.stream(session), bounded=True)
+    return job, stream.process(Halves(), "k string, n bigint", uid="halves")
 
 
-@pytest.fixture(scope="module")
-def rows(functions: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
-    """What is left behind steps of several kinds, in one job; each part has another form of them."""
-    folder = tmp_path_factory.mktemp("steps")
-    job = StreamJob("steps", root=str(folder / "root"), parallelism=2)
+def rows_of(job: StreamJob, stream: Any, columns: str, started: Any) -> list[tuple[Any, ...]]:
+    stream.map(lambda row: row, columns, uid="same").sink_to(MemorySink(job.name), uid="out")
+    client = started(job.start(available_now=True))
+    assert client.await_termination(120)
+    assert client.spark_jobs == 1  # of the epoch with records
+    return sorted(tuple(row.values()) for row in MemorySink(job.name).rows())
 
-    def halves(uid: str) -> Any:
-        return told(functions, folder, job, uid)
 
-    python = halves("python").select("loud(k) as k", "n").where("small(n)").select("k", "of_batch(n) as n")
-    python = python.with_column("more", "n + 1").map(lambda row: tuple(row), "k string, n int, more int")
-    raises = halves("raises").select("k", "if(n is null, raise_error('no record'), n) as n", "n + 1 as more")
-    raises = raises.select("*", "more + 1 as most").where("if(most is null, raise_error('no record'), n < 4)")
-    several = halves("several")
+def test_python_is_called_with_records_alone(functions, tmp_path: Path, started) -> None:
+    job, halves = told(functions, tmp_path, "python")
+    stream = halves.select("loud(k) as k", "n").where("small(n)").select("k", "of_batch(n) as n")
+    stream = stream.with_column("more", "n + 1").map(lambda row: (row.k, row.n, row.more), "k string, n int, more int")
+    assert rows_of(job, stream, "k string, n int, more int", started) == [("K0", 1, 2), ("K2", 3, 4)]
+
+
+def test_what_raises_for_nulls_is_not_evaluated_for_marks(functions, tmp_path: Path, started) -> None:
+    job, halves = told(functions, tmp_path, "raises")
+    stream = halves.select("k", "if(n is null, raise_error('no record'), n) as n", "n + 1 as more", "more + 1 as most")
+    stream = stream.where("if(most is null, raise_error('no record'), n < 4)")
+    assert rows_of(job, stream, "k string, n bigint, more bigint, most bigint", started) == [
+        ("k0", 0, 1, 2),
+        ("k2", 2, 3, 4),
+    ]
+
+
+def test_side_outputs_event_times_and_several_readers(functions, tmp_path: Path, started) -> None:
+    job, halves = told(functions, tmp_path, "several")
     times = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1))
-    aside = several.get_side_output(SIDE).assign_timestamps_and_watermarks(
+    timed = halves.get_side_output(SIDE).assign_timestamps_and_watermarks(
         times.with_timestamp_column("of_batch(n)").with_partition_column("loud(k)")
     )
-    found = {
-        "python": (python, "k string, n int, more int"),
-        "raises": (raises, "k string, n bigint, more bigint, most bigint"),
-        "several": (several.where("small(n)"), "k string, n bigint"),
-        "aside": (aside, "k string, n bigint"),
-    }
-    for name, (stream, columns) in found.items():
-        same = stream.map(lambda row: row, columns, uid=f"same-{name}")
-        same.sink_to(MemorySink(f"steps-{name}"), uid=f"{name}-out")
-    client = run_all(job)
-    assert client.spark_jobs == 1, "of the epoch with records"
-    return {name: sorted(tuple(row.values()) for row in MemorySink(f"steps-{name}").rows()) for name in found}
+    timed.map(lambda row: row, "k string, n bigint", uid="aside").sink_to(MemorySink("aside"), uid="aside-out")
+    assert rows_of(job, halves.where("small(n)"), "k string, n bigint", started) == [("k0", 0), ("k2", 2)]
+    assert sorted(row["n"] for row in MemorySink("aside").rows()) == [0, 1, 2, 3, 4, 5]
 
 
-def test_python_is_called_with_records_alone(rows: dict[str, list[Any]]) -> None:
-    assert rows["python"] == [("K0", 1, 2), ("K2", 3, 4)]
-
-
-def test_what_raises_for_nulls_is_not_evaluated_for_marks(rows: dict[str, list[Any]]) -> None:
-    assert rows["raises"] == [("k0", 0, 1, 2), ("k2", 2, 3, 4)]
-
-
-def test_side_outputs_event_times_and_several_readers(rows: dict[str, list[Any]]) -> None:
-    assert rows["several"] == [("k0", 0), ("k2", 2)]
-    assert [n for _, n in rows["aside"]] == [0, 1, 2, 3, 4, 5]
-
-
-def test_a_map_after_a_python_function_fails_by_name(functions, tmp_path: Path) -> None:
-    job = StreamJob("fails", root=str(tmp_path / "root"), parallelism=2)
-    stream = told(functions, tmp_path, job).where("small(n)").map(lambda row: (1 // (row.n - 2),), "n bigint")
-    stream.map(lambda row: row, "n bigint", uid="same").sink_to(MemorySink("fails"), uid="out")
+def test_a_map_after_a_python_function_fails_by_name(functions, tmp_path: Path, started) -> None:
+    job, halves = told(functions, tmp_path, "fails")
+    stream = halves.where("small(n)").map(lambda row: (1 // (row.n - 2),), "n bigint")
     with pytest.raises(UserFunctionError, match=r"Operator 'halves': .*ZeroDivisionError.*Record: .*n=2"):
-        run_all(job)
+        rows_of(job, stream, "n bigint", started)
     assert MemorySink("fails").rows() == []

@@ -320,7 +320,7 @@ def test_windows_of_all_records(ended: dict[str, list[Any]]) -> None:
     assert ended["pairs"] == [("all", 10, "a1 b2 c3, a4")]
 
 
-def test_windows_of_all_records_make_a_column(spark, tmp_path: Path) -> None:
+def test_a_column_of_the_windows_own_name_is_refused(spark, tmp_path: Path) -> None:
     job = StreamJob("other", root=str(tmp_path / "root"))
     with pytest.raises(JobDefinitionError, match="a column 'window_all'"):
         job.from_stream(Files(tmp_path / "in").stream(spark).selectExpr("k as window_all")).count_window_all(2)

@@ -23,10 +23,10 @@ from .part import Part, Ran, Start, output
 
 
 class Chains(Part):
-    """Operators that share tasks, and have tasks of their own at the second start."""
+    """Operators that share tasks, have tasks of their own at the second start, and reuse objects at the third."""
 
     def build(self, job: StreamJob, start: Start) -> None:
-        add_chain(self.records(job, start).where("k is not null"), "chain")
+        add_chain(self.records(job, start).where("k is not null"), "chain", reuse=start.number == 2)
 
     def check(self, ran: Ran) -> None:
         assert_all(ran.root, ran.name, [row for row in self.shared.all if row.k is not None], "chain")

@@ -188,7 +188,7 @@ class PartitionedTable(Part):
         for path in (by, flat):
             table = DeltaTable(path).to_pyarrow_table().select(["k", "sub", "n", "even"])
             assert sorted(map(tuple, (row.values() for row in table.to_pylist())), key=str) == wanted
-        if ran.start.ends:
+        if ran.start.number == 2:
             read = self.spark.read.format("delta").load(by)
             assert sorted(map(tuple, read.select("k", "sub", "n", "even").collect()), key=str) == wanted
             one = next(row.k for row in self.shared.all if row.k is not None)

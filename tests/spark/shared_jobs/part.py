@@ -31,7 +31,10 @@ STARTS = (
     Start(1, files=1, parallelism=3, backend="rocksdb", chaining=False, restore="epoch:1/2"),
     Start(2, files=1, parallelism=1, backend="heap", ends=True),
 )
-"""The second start goes back to the first epoch with input: what the first start read after that is read again."""
+"""The second start goes back to the first epoch with input: what the first start read after that is read again.
+
+The third one goes on from the head. Of jobs that do not end its sources are not bounded.
+"""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Broadcasts(Part):
 
     def add(self, start: Start) -> None:
         before = len(self.folders.all)
-        self.folders.add(*[2 - start.number] * 2)
+        self.folders.add(*[max(1, 2 - start.number)] * 2)
         self.copies |= dict.fromkeys(range(before, len(self.folders.all)), start.parallelism)
 
     def build(self, job: StreamJob, start: Start) -> None:
@@ -110,3 +110,4 @@ class Between(Part):
         assert output("between") == times_of(evens)
         assert output("front") == counted(row._replace(k=row.sub) for row in self.shared.all if row.v > 50)
         assert output("dammed") == []
+        assert len(ran.manifest.operators["dammed"].acks) == ran.start.parallelism
