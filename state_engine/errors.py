@@ -169,6 +169,10 @@ class SourcePositionLostError(RestoreError):
     """A source no longer has what a position needs: a topic or its records are gone, or count something else."""
 
 
+class SessionError(LakestateError):
+    """A Spark session cannot run a job: it is another one than was wanted, or its executors lack our code."""
+
+
 class SourceUnavailableError(LakestateError):
     """A source did not answer whether it still has what a position needs."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from state_engine.spark.graph.stream import DataStream
     from state_engine.spark.job import StreamJob
+    from state_engine.spark.session.cluster import cluster_session
     from state_engine.spark.session.connectors import needs_connectors
     from state_engine.spark.session.local import CLUSTER_DEFAULTS, local_session
 
@@ -41,6 +42,7 @@ _HOMES = {
     "StreamJob": "job",
     "TransactionalSink": "state_engine.api.sinks",
     "Upsert": "state_engine.api.sinks",
+    "cluster_session": "session.cluster",
     "local_session": "session.local",
     "needs_connectors": "session.connectors",
 }
@@ -76,6 +78,7 @@ __all__ = [
     "StreamJob",
     "TransactionalSink",
     "Upsert",
+    "cluster_session",
     "local_session",
     "needs_connectors",
 ]

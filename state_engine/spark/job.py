@@ -32,6 +32,8 @@ from state_engine.spark.graph.settings import (
 )
 from state_engine.spark.graph.stream import DataStream
 from state_engine.spark.graph.upstream import check_replays, check_upstream
+from state_engine.spark.session.costs import warn_of_costs
+from state_engine.spark.session.executors import check_executors
 from state_engine.spark.wire.names import uid_list
 from state_engine.spark.wire.schemas import struct_of
 
@@ -260,6 +262,7 @@ class StreamJob:
                 moved. Nothing was written.
             SinkAheadError: A Delta sink's table was written by another log of a job with this name, or has output that
                 this log has lost; nothing was written.
+            SessionError: The executors of the cluster cannot run the job; nothing was written.
             FencedError: Another driver owns the job.
             JobAlreadyRunningError: Another process on this machine holds the job's lock; nothing was written.
         """
@@ -275,6 +278,8 @@ class StreamJob:
                 action="Name what to restore, for instance restore='latest'.",
             )
         check_installed(definition.settings.state_backend)
+        check_executors(definition.session)
+        warn_of_costs(definition.session, self.name)
         options = StartOptions(
             available_now=available_now,
             trigger_interval_ms=checked_interval(trigger_interval_ms),

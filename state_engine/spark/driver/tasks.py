@@ -13,6 +13,7 @@ from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.records import Barrier
 from state_engine.spark.plan.planner import EpochPlanner
+from state_engine.spark.session.executors import check_workers_start
 from state_engine.spark.wire.failures import RECORDS_PROPERTY, SparkFailure, failure_of
 from state_engine.spark.wire.rows import PLAN_PROPERTY, decode_barrier
 from state_engine.spark.worker.running_jobs import RUNNING, RUNNING_PROPERTY
@@ -50,6 +51,7 @@ class SparkTasks:
         Raises:
             StopRequestedError: The query was stopped while the epoch ran.
             EpochError: Spark gave up; running the epoch again may help.
+            SessionError: An executor cannot run our workers.
             LakestateError: A task raised it by name.
         """
         session = self._batch.sparkSession
@@ -67,6 +69,7 @@ class SparkTasks:
                     f"The query of job {plan.job!r} was stopped in the middle of epoch {plan.epoch}.",
                     action="Nothing; the next start goes on from before that epoch.",
                 ) from error
+            check_workers_start(session, message_of(error))
             with records_shown(self._show_records):
                 raise _given_up(plan, failure_of(error)) from chained(error)
         self._planner.learn(plan, barriers)

@@ -79,7 +79,7 @@ _OF_ONE_MACHINE = (
 CLUSTER_DEFAULTS: Mapping[str, str] = MappingProxyType(
     {key: value for key, value in LOCAL_DEFAULTS.items() if key not in _OF_ONE_MACHINE}
 )
-"""Those of them that a session on a cluster needs too: `SparkSession.builder.config(map=CLUSTER_DEFAULTS)`."""
+"""Those of them that a session on a cluster needs too; `cluster_session` has them."""
 
 
 def local_session(
@@ -134,7 +134,6 @@ def session_settings(
     Raises:
         JarsUnavailableError: Delta's jars are neither cached nor available.
     """
-    logging = files("state_engine.spark") / "log4j2.properties"
     settings = {
         **LOCAL_DEFAULTS,
         # The interpreter of the driver, not the first python3 on PATH.
@@ -143,12 +142,18 @@ def session_settings(
         "spark.jars": ",".join(map(str, [*delta_jars(jars_folder), *connector_jars(connectors, jars_folder)])),
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{logging}" {archive_options()}',
+        "spark.driver.extraJavaOptions": driver_options(),
         **extra,
     }
     if "spark.sql.warehouse.dir" not in settings:
         settings["spark.sql.warehouse.dir"] = _warehouse()
     return settings
+
+
+def driver_options() -> str:
+    """Returns Java options of a driver: where the settings of its log are, and the archive of Spark's classes."""
+    logging = files("state_engine.spark") / "log4j2.properties"
+    return f'-Dlog4j2.configurationFile="{logging}" {archive_options()}'
 
 
 def _warehouse() -> str:
@@ -158,4 +163,11 @@ def _warehouse() -> str:
     return folder
 
 
-__all__ = ["CLUSTER_DEFAULTS", "LOCAL_DEFAULTS", "active_session", "local_session", "session_settings"]
+__all__ = [
+    "CLUSTER_DEFAULTS",
+    "LOCAL_DEFAULTS",
+    "active_session",
+    "driver_options",
+    "local_session",
+    "session_settings",
+]

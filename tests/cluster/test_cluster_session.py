@@ -1,0 +1,144 @@
+"""A session on a cluster: its settings, what is asked of executors, and a job on real ones."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from state_engine.errors import SessionError
+from state_engine.spark.session import cluster as room
+from state_engine.spark.session.cluster import cluster_session, cluster_settings
+from state_engine.spark.session.costs import COSTS, costly
+from state_engine.spark.session.executors import Answer, check_executors, check_workers_start, complain
+from state_engine.spark.session.local import CLUSTER_DEFAULTS
+
+OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@pytest.fixture
+def no_jars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "delta_jars", lambda folder: [Path("/jars/a.jar")])
+    monkeypatch.setattr(room, "connector_jars", lambda names, folder: [Path(f"/jars/{name}.jar") for name in names])
+
+
+@pytest.mark.usefixtures("no_jars")
+def test_the_settings_of_a_cluster() -> None:
+    settings = cluster_settings(connectors=["kafka"], extra={"spark.executor.memory": "4g"})
+    assert settings.items() > CLUSTER_DEFAULTS.items()
+    assert settings["spark.jars"] == "/jars/a.jar,/jars/kafka.jar"
+    assert settings["spark.pyspark.python"] == sys.executable
+    assert settings["spark.executor.memory"] == "4g"
+    assert not [value for value in settings.values() if "127.0.0.1" in value], "nothing of this machine alone"
+
+
+@pytest.mark.usefixtures("no_jars")
+def test_the_interpreter_of_the_executors() -> None:
+    assert cluster_settings("/opt/py/bin/python")["spark.pyspark.python"] == "/opt/py/bin/python"
+    sent = cluster_settings(environment="s3a://b/env.tar.gz")
+    assert sent["spark.archives"] == "s3a://b/env.tar.gz#lakestate-environment"
+    assert sent["spark.pyspark.python"] == "./lakestate-environment/bin/python"
+    assert cluster_settings("./x/python", "env.tar.gz")["spark.pyspark.python"] == "./x/python"
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
+def test_this_machine_is_no_cluster(master: str) -> None:
+    with pytest.raises(SessionError, match="this machine") as caught:
+        cluster_session(master)
+    assert "local_session" in caught.value.action
+
+
+def test_a_process_has_one_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(master="local[2]"))
+    with pytest.raises(SessionError, match=r"already, with the master 'local\[2\]'"):
+        cluster_session("spark://host:7077")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"error": "ModuleNotFoundError: No module named 'state_engine'"}, "on host h1 cannot run Lakestate: Module"),
+        ({"version": "3.9"}, rf"Python 3\.9\) on host h1 has another version than the driver, {OURS}"),
+        ({"lakestate": "0.0.1"}, rf"has Lakestate 0\.0\.1, the driver {version('lakestate')}"),
+    ],
+)
+def test_an_executor_that_cannot_run_our_workers_is_named(answer: dict[str, str], said: str) -> None:
+    sound = {"host": "h1", "python": "/usr/bin/python3", "version": OURS, "lakestate": version("lakestate")}
+    complain(Answer(**sound), "python3")
+    with pytest.raises(SessionError, match=said) as caught:
+        complain(Answer(**{**sound, **answer}), "python3")
+    assert "interpreter python3 (/usr/bin/python3" in str(caught.value)
+    assert "environment=" in caught.value.action
+
+
+def test_this_machine_is_asked_nothing() -> None:
+    context: Any = SimpleNamespace(master="local[2]", applicationId="local-1")
+    check_executors(SimpleNamespace(sparkContext=context))  # type: ignore[arg-type]
+
+
+def test_failures_of_other_kinds_ask_no_executor() -> None:
+    check_workers_start(SimpleNamespace(), "Job aborted due to stage failure")  # type: ignore[arg-type]
+
+
+def test_an_executor_whose_workers_failed_to_start_is_told_apart() -> None:
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", applicationId="local-1"))
+    failure = "java.lang.NullPointerException\n\tat java.base/java.net.UnixDomainSocketAddress.of(UnixDomain…)"
+    with pytest.raises(SessionError, match="never starts them again") as caught:
+        check_workers_start(session, failure)
+    assert "make a new one" in caught.value.action
+
+
+def session_with(**settings: str) -> Any:
+    values = {**CLUSTER_DEFAULTS, **{key.replace("_", "."): value for key, value in settings.items()}}
+    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: values.get(key, default)))
+
+
+def test_settings_that_cost_are_named_with_what_they_cost() -> None:
+    assert costly(session_with()) == {}
+    assert set(costly(session_with(spark_python_worker_reuse="false"))) == {"spark.python.worker.reuse"}
+    nothing: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: default))
+    assert costly(nothing) == dict(COSTS)
+    limit = "spark.sql.execution.arrow.maxBytesPerBatch"
+    assert set(costly(session_with(**{limit: "1000"}))) == {limit}
+    assert costly(session_with(**{limit: "9223372036854775807"})) == {}
+
+
+BARE = Path(sys.base_prefix) / "bin" / f"python{OURS}"
+"""The interpreter that the environment of the tests was made with: it lacks all packages."""
+
+
+def run(what: str, cluster: Any, folder: Path) -> dict[str, Any]:
+    """Runs a driver on the cluster, in a process of its own; returns what it reports."""
+    script = Path(__file__).parent / "cluster_job.py"
+    command = [sys.executable, script, what, cluster.address, folder, BARE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr[-5000:]
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_job_on_a_cluster_and_one_whose_executors_lack_our_code(cluster: Any, tmp_path: Path) -> None:
+    report = run("refused", cluster, tmp_path)
+    assert "cannot run Lakestate: ModuleNotFoundError: No module named 'state_engine'" in report["refusal"]
+    assert str(BARE) in report["refusal"]
+    assert not report["touched"], "a refused start has written nothing"
+    assert report["rows"] == 120
+    assert report["epochs"] == 2
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_an_executor_that_joins_and_lacks_our_code_is_named_and_nothing_is_lost(cluster: Any, tmp_path: Path) -> None:
+    report = run("joins", cluster, tmp_path)
+    first, second = report["errors"]
+    assert "SessionError: The executors' interpreter" in first
+    assert "cannot run Lakestate: ModuleNotFoundError: No module named 'state_engine'" in first
+    assert report["epoch"] == 2, "the epoch that failed was not sealed"
+    assert "SessionError: The Python workers of an executor did not start, and Spark never starts them again" in second
