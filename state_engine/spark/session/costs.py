@@ -2,13 +2,12 @@
 
 import logging
 from types import MappingProxyType
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from state_engine.spark.session.local import CLUSTER_DEFAULTS
 
-_LOGGER = logging.getLogger("state_engine.spark.session")
+_log = logging.getLogger(__name__)
 
 COSTS = MappingProxyType(
     {
@@ -28,9 +27,9 @@ def costly(session: SparkSession) -> dict[str, str]:
     return {key: costs for key, costs in COSTS.items() if _differs(session.conf.get(key, None), CLUSTER_DEFAULTS[key])}
 
 
-def _differs(value: Any, wanted: str) -> bool:
+def _differs(value: str | None, wanted: str) -> bool:
     if wanted.isdigit():  # a limit: higher ones are as good
-        return value is None or not str(value).isdigit() or int(value) < int(wanted)
+        return value is None or not value.isdigit() or int(value) < int(wanted)
     return value != wanted
 
 
@@ -38,7 +37,7 @@ def warn_of_costs(session: SparkSession, job: str) -> None:
     """Logs them in one line, with what to write."""
     if found := costly(session):
         listed = "; ".join(f"{key}={CLUSTER_DEFAULTS[key]} (without it {costs})" for key, costs in found.items())
-        _LOGGER.warning(
+        _log.warning(
             "The Spark session of job %r lacks settings: %s. Make it by local_session() or cluster_session(), or add "
             "SparkSession.builder.config(map=CLUSTER_DEFAULTS).",
             job,

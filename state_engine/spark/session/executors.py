@@ -86,9 +86,9 @@ def check_workers_start(spark: SparkSession, failure: str) -> None:
         )
 
 
-def is_this_machine(master: str) -> bool:
+def is_this_machine(master: str | None) -> bool:
     """Returns whether the tasks of a master run in the driver's own process."""
-    return master == "local" or master.startswith("local[")
+    return master is None or master == "local" or master.startswith("local[")
 
 
 def ask(spark: SparkSession) -> set[Answer]:
@@ -97,7 +97,7 @@ def ask(spark: SparkSession) -> set[Answer]:
     Raises:
         SessionError: It does not start.
     """
-    context = spark.sparkContext
+    context: Any = spark.sparkContext
     slots = max(2, context.defaultParallelism)
     command, numbers = context._jvm.java.util.ArrayList(), context._jvm.java.util.ArrayList()
     for word in (context.pythonExec, "-c", _SCRIPT):
