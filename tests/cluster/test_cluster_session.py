@@ -46,6 +46,12 @@ def test_the_interpreter_of_the_executors() -> None:
     assert cluster_settings("./x/python", "env.tar.gz")["spark.pyspark.python"] == "./x/python"
 
 
+def test_an_environment_that_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match=r"no packed environment '.*env\.tar\.gz'") as caught:
+        cluster_session("spark://host:7077", environment=tmp_path / "env.tar.gz")
+    assert "venv-pack" in caught.value.action
+
+
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
 def test_this_machine_is_no_cluster(master: str) -> None:
     with pytest.raises(SessionError, match="this machine") as caught:

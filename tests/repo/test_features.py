@@ -27,7 +27,7 @@ def test_no_cell_is_empty_and_what_it_names_exists(row: list[str]) -> None:
     assert all((ROOT / "docs" / link).is_file() for link in links)
     assert ids(without), "no test without Spark"
     assert ids(within), "no test in a Spark stream"
-    assert all(name.startswith(("spark/", "demo/", "flink/")) for name in ids(within))
+    assert all(name.startswith(("spark/", "demo/", "flink/", "cluster/")) for name in ids(within))
     assert not any(name.startswith("spark/") for name in ids(without))
     for name in (*ids(without), *ids(within)):
         assert_exists(name)

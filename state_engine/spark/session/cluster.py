@@ -44,11 +44,17 @@ def cluster_session(
         extra: Settings that are added to, or replace, those of the session.
 
     Raises:
-        SessionError: The master is this machine, or this process has a session with another master.
+        SessionError: The master is this machine, this process has a session with another master, or the environment is
+            a path at which there is no file.
         JarsUnavailableError: Delta's jars are neither cached nor available.
     """
     if is_this_machine(master):
         raise SessionError(f"{master!r} is no cluster but this machine.", action="Use local_session().")
+    if environment is not None and "://" not in str(environment) and not Path(environment).is_file():
+        raise SessionError(
+            f"There is no packed environment {str(environment)!r}.",
+            action="Pack one, for instance by `venv-pack -o environment.tar.gz`, and name its file.",
+        )
     running = SparkContext._active_spark_context
     if running is not None and running.master != master:
         raise SessionError(

@@ -1,6 +1,7 @@
 """A builder that makes no session, since there is no cluster: it keeps what it was given."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, "")
+    Path("environment.tar.gz").touch()  # in the page's own folder
     yield {}
     first, second = built
     assert first["spark.master"] == second["spark.master"] == "spark://cluster.example:7077"
