@@ -52,6 +52,8 @@ LakestateError
 ├── FencedError                   another driver owns the job
 ├── JobAlreadyRunningError        another process of this machine holds the job; nothing was begun
 ├── SparkLostError                the Spark session of a running job was stopped, or its JVM has ended
+├── SessionError                  the Spark session, or its executors, cannot run the job
+├── SourceUnavailableError        a source did not answer whether it still has what a position needs
 ├── SinkError
 │   └── SinkAheadError            its table has output that the job's log does not know
 ├── CheckpointFailedError         one checkpoint that a caller waits for failed

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
+from state_engine import __version__
 from state_engine.errors import SessionError
 from state_engine.spark.session import cluster as room
 from state_engine.spark.session.cluster import cluster_session, cluster_settings
@@ -49,7 +49,7 @@ def test_the_interpreter_of_the_executors() -> None:
 def test_an_environment_that_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match=r"no packed environment '.*env\.tar\.gz'") as caught:
         cluster_session("spark://host:7077", environment=tmp_path / "env.tar.gz")
-    assert "venv-pack" in caught.value.action
+    assert "conda pack" in caught.value.action
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
@@ -59,22 +59,38 @@ def test_this_machine_is_no_cluster(master: str) -> None:
     assert "local_session" in caught.value.action
 
 
-def test_a_process_has_one_master(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(master="local[2]"))
-    with pytest.raises(SessionError, match=r"already, with the master 'local\[2\]'"):
+@pytest.mark.usefixtures("no_jars")
+def test_a_process_has_one_kind_of_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = SimpleNamespace(master="local[2]", pythonExec=sys.executable)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", running)
+    with pytest.raises(SessionError, match=r"already: master 'local\[2\]'"):
         cluster_session("spark://host:7077")
+    running.master = "spark://host:7077"
+    with pytest.raises(SessionError, match=f"interpreter '{sys.executable}'"):
+        cluster_session("spark://host:7077", python="/opt/python")
+
+
+@pytest.mark.usefixtures("no_jars")
+def test_a_jvm_that_had_a_local_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors would look for the driver on their own machines, and wait."""
+    system = SimpleNamespace(getProperty=lambda key: "127.0.0.1")
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(jvm=SimpleNamespace(System=system)))
+    with pytest.raises(SessionError, match=r"keeps the settings of a local session.*127\.0\.0\.1") as caught:
+        cluster_session("spark://host:7077")
+    assert caught.value.action == "Use a new process."
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
         ({"error": "ModuleNotFoundError: No module named 'state_engine'"}, "on host h1 cannot run Lakestate: Module"),
-        ({"version": "3.9"}, rf"Python 3\.9\) on host h1 has another version than the driver, {OURS}"),
-        ({"lakestate": "0.0.1"}, rf"has Lakestate 0\.0\.1, the driver {version('lakestate')}"),
+        ({"version": "3.9"}, rf"Python 3\.9\) on host h1 is not of the driver's version, {OURS}"),
+        ({"lakestate": "0.0.1"}, rf"has Lakestate 0\.0\.1; the driver has {__version__}"),
     ],
 )
 def test_an_executor_that_cannot_run_our_workers_is_named(answer: dict[str, str], said: str) -> None:
-    sound = {"host": "h1", "python": "/usr/bin/python3", "version": OURS, "lakestate": version("lakestate")}
+    sound = {"host": "h1", "python": "/usr/bin/python3", "version": OURS, "lakestate": __version__}
     complain(Answer(**sound), "python3")
     with pytest.raises(SessionError, match=said) as caught:
         complain(Answer(**{**sound, **answer}), "python3")
@@ -94,7 +110,7 @@ def test_failures_of_other_kinds_ask_no_executor() -> None:
 def test_an_executor_whose_workers_failed_to_start_is_told_apart() -> None:
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", applicationId="local-1"))
     failure = "java.lang.NullPointerException\n\tat java.base/java.net.UnixDomainSocketAddress.of(UnixDomain…)"
-    with pytest.raises(SessionError, match="never starts them again") as caught:
+    with pytest.raises(SessionError, match="started none there since") as caught:
         check_workers_start(session, failure)
     assert "make a new one" in caught.value.action
 
@@ -108,7 +124,8 @@ def test_settings_that_cost_are_named_with_what_they_cost() -> None:
     assert costly(session_with()) == {}
     assert set(costly(session_with(spark_python_worker_reuse="false"))) == {"spark.python.worker.reuse"}
     nothing: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: default))
-    assert costly(nothing) == dict(COSTS)
+    sparks_own = {"spark.python.worker.reuse", "spark.sql.shuffle.orderIndependentChecksum.enabled"}
+    assert costly(nothing).keys() == COSTS.keys() - sparks_own
     limit = "spark.sql.execution.arrow.maxBytesPerBatch"
     assert set(costly(session_with(**{limit: "1000"}))) == {limit}
     assert costly(session_with(**{limit: "9223372036854775807"})) == {}
@@ -147,4 +164,5 @@ def test_an_executor_that_joins_and_lacks_our_code_is_named_and_nothing_is_lost(
     assert "SessionError: The executors' interpreter" in first
     assert "cannot run Lakestate: ModuleNotFoundError: No module named 'state_engine'" in first
     assert report["epoch"] == 2, "the epoch that failed was not sealed"
-    assert "SessionError: The Python workers of an executor did not start, and Spark never starts them again" in second
+    if second != "NoneType: None":  # Spark starts workers again in such an executor, but not always
+        assert "SessionError: The Python workers of an executor did not start before" in second

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown
 from state_engine.epoch.ports import EpochPlan
-from state_engine.errors import EpochError, LakestateError, StopRequestedError
+from state_engine.errors import EpochError, LakestateError, SessionError, StopRequestedError
 from state_engine.log.records import Barrier
 from state_engine.spark.plan.planner import EpochPlanner
 from state_engine.spark.session.executors import check_workers_start
@@ -69,7 +69,10 @@ class SparkTasks:
                     f"The query of job {plan.job!r} was stopped in the middle of epoch {plan.epoch}.",
                     action="Nothing; the next start goes on from before that epoch.",
                 ) from error
-            check_workers_start(session, message_of(error))
+            try:
+                check_workers_start(session, message_of(error))
+            except SessionError as told:
+                raise told from chained(error)
             with records_shown(self._show_records):
                 raise _given_up(plan, failure_of(error)) from chained(error)
         self._planner.learn(plan, barriers)

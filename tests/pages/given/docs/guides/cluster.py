@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     built: list[dict[str, str]] = []
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: built.append(dict(builder._options)))
-    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    for of_this_process in ("_active_spark_context", "_gateway"):
+        monkeypatch.setattr(SparkContext, of_this_process, None)
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, "")
     Path("environment.tar.gz").touch()  # in the page's own folder
