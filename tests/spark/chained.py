@@ -4,35 +4,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from support import Input, Record, by_n, state_of
+from support import COUNTS, Count, Input, Record, by_n, state_of
 
 from state_engine.api import (
     CheckpointedFunction,
-    KeyedProcessFunction,
     ListStateDescriptor,
     OutputTag,
     ProcessFunction,
     Types,
-    ValueStateDescriptor,
 )
 from state_engine.inspect import read_state
 from state_engine.spark import MemorySink, StreamJob
 
-COUNTS = "n bigint, k string, times bigint"
 ODD = OutputTag("odd", "n bigint, k string")
 OPERATORS = ("double", "positive", "count", "split", "label", "last")
-
-
-class Times(KeyedProcessFunction):
-    """Counts how often the key came."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.times = runtime_context.get_state(ValueStateDescriptor("times", Types.LONG()))
-
-    def process_element(self, value: Any, ctx: Any) -> list[Any]:
-        times = (self.times.value() or 0) + 1
-        self.times.update(times)
-        return [(value.n, value.k, times)]
 
 
 class Split(ProcessFunction, CheckpointedFunction):
@@ -77,10 +62,10 @@ def add_chain(stream: Any, sinks: str, *, reuse: bool = False, fails_at: int = -
 
     doubled = stream.map(lambda row: (row.n, row.k, row.v * 2), "n bigint, k string, v bigint", uid="double")
     positive = doubled.filter(lambda row: row[2] > 0, uid="positive")
-    count = positive.key_by("k", order_by=["n"]).process(Times(), COUNTS, uid="count")
+    count = positive.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count")
     split = count.process(Split(), COUNTS, uid="split")
     labelled = split.map(label, COUNTS, uid="label")
-    last = labelled.key_by("k", order_by=["n"]).process(Times(), COUNTS, uid="last")
+    last = labelled.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="last")
     streams = (doubled, positive, count, split, labelled, last)
     for uid, of_uid in zip(OPERATORS, streams, strict=True):
         of_uid.sink_to(MemorySink(f"{sinks}-{uid}"), uid=f"{uid}-out")
@@ -120,8 +105,8 @@ def assert_all(root: Path, name: str, rows: list[Record], sinks: str | None = No
     for uid, of_output in truth.items():
         assert actual[uid] == of_output, uid
     newest_of = {k: times for _, k, times in truth["count"]}
-    assert state_of(root, name, "count", "times") == newest_of
-    assert state_of(root, name, "last", "times") == {k: times for _, k, times in truth["last"]}
+    assert state_of(root, name, "count", "count") == newest_of
+    assert state_of(root, name, "last", "count") == {k: times for _, k, times in truth["last"]}
     seen = read_state(str(root), name, "split", "seen").to_pylist()
     assert sum(row["value"] for row in seen) == len(truth["count"])
 

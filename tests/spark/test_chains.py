@@ -78,7 +78,7 @@ def test_a_savepoint_of_chained_operators_is_restored_apart(spark, tmp_path: Pat
     assert newest(root, "apart").generation == before + 1
     assert len(rows) < len(more)
     truth = expected(more)
-    assert state_of(root, "apart", "count", "times") == {k: times for _, k, times in truth["count"]}
+    assert state_of(root, "apart", "count", "count") == {k: times for _, k, times in truth["count"]}
     seen = read_state(str(root), "apart", "split", "seen").to_pylist()
     assert sum(row["value"] for row in seen) == len(truth["count"])
 
