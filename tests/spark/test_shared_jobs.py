@@ -77,8 +77,12 @@ class Running:
             part.add(start)
         client = run_all(build(self.parts, self.folder, start), restore=start.restore)
         if not self.asks_delta:
-            epochs = sum(epoch.kind == "epoch" for epoch in client.epochs)
-            wait_for(lambda: client.spark_jobs == epochs, "one job for each epoch in Spark's books, and no more", 20)
+            attempts = [epoch.attempts for epoch in client.epochs if epoch.kind == "epoch"]
+            wait_for(
+                lambda: client.spark_jobs == sum(attempts),
+                f"one job in Spark's books for each attempt at a batch, not {client.spark_jobs} for {attempts}",
+                20,
+            )
         ran = Ran(self.folder / "root", self.folder.name, start)
         assert ran.manifest.generation == (2 if start.number else 1)
         for part in self.parts:

@@ -74,11 +74,15 @@ def test_a_subtask_stays_with_its_worker(spark, tmp_path: Path, parallelism: int
     assert len({pids[0] for pids in workers.values()}) == parallelism
 
 
-def test_a_worker_that_dies_takes_nothing_with_it(spark, tmp_path: Path) -> None:
+def test_a_worker_that_dies_takes_nothing_with_it(spark, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     root, source, told = tmp_path / "root", Input(tmp_path / "in").add_many(6, rows=60), tmp_path / "told"
     told.mkdir()
-    run_all(count_job(source.stream(spark), root, "dies", function=DiesOnce(told), parallelism=2))
+    client = run_all(count_job(source.stream(spark), root, "dies", function=DiesOnce(told), parallelism=2))
     assert_counts(root, "dies", source.all)
+    assert [epoch.attempts for epoch in client.epochs] == [1, 1, 1, 2, 1, 1]
+    [why] = [text for text in caplog.messages if "runs again" in text]
+    assert why.startswith("Epoch 5 of job 'dies' runs again, for attempt 2: Spark gave up on epoch 5")
+    assert "It exited with code 7." in why
     died = int((told / "died").read_text())
     (told / "died").unlink()
     workers = workers_of(told)

@@ -172,7 +172,7 @@ class JobClient:
             with self._lock:
                 if self._wants_to_tell():
                     tasks = self._idle_tasks()
-                    self._record(lambda: self._driver.run_idle(tasks, barrier=False))
+                    self._record(lambda: self._driver.run_idle(tasks, barrier=False), tasks)
 
     def _wants_epoch(self) -> bool:
         if self._stopping:
@@ -211,10 +211,10 @@ class JobClient:
                 self._error = named
 
     def _end_input(self) -> None:
-        begun = time.perf_counter()
-        for sealed in self._driver.run_end_of_input(self._idle_tasks()):
-            self._note(sealed, begun)
-            begun = time.perf_counter()
+        tasks, begun, attempts = self._idle_tasks(), time.perf_counter(), 0
+        for sealed in self._driver.run_end_of_input(tasks):
+            self._note(sealed, begun, tasks.attempts - attempts)
+            begun, attempts = time.perf_counter(), tasks.attempts
 
     def _failed_between_batches(self, error: BaseException) -> None:
         self._note_failure(error)
@@ -246,19 +246,20 @@ class JobClient:
         begun = time.perf_counter()
         sources = self._offsets.read(batch_id)
         tasks = self._tasks(batch)
-        self._record(lambda: self._driver.run_epoch(tasks, sources))
+        self._record(lambda: self._driver.run_epoch(tasks, sources), tasks)
         self._offsets.advance(sources)
         return round(1000 * (time.perf_counter() - begun))
 
-    def _record(self, run: Any) -> StoredManifest:
+    def _record(self, run: Callable[[], StoredManifest], tasks: SparkTasks | None = None) -> StoredManifest:
         begun = time.perf_counter()
-        sealed: StoredManifest = run()
-        self._note(sealed, begun)
+        sealed = run()
+        self._note(sealed, begun, tasks.attempts if tasks else 0)
         return sealed
 
-    def _note(self, sealed: StoredManifest, begun: float) -> None:
+    def _note(self, sealed: StoredManifest, begun: float, attempts: int) -> None:
+        manifest = sealed.manifest
         summary = EpochSummary(
-            sealed.manifest.epoch, sealed.manifest.kind, self._records_of(sealed.manifest), time.perf_counter() - begun
+            manifest.epoch, manifest.kind, self._records_of(manifest), time.perf_counter() - begun, attempts
         )
         self._history.append(summary)
         if summary.epoch % EPOCHS_PER_COUNT == 0:
@@ -272,7 +273,7 @@ class JobClient:
     def run_idle_epoch(self) -> StoredManifest:
         """Seals an epoch without input, between two batches of a running job."""
         tasks = self._idle_tasks()
-        return self._record(lambda: self._driver.run_idle(tasks))
+        return self._record(lambda: self._driver.run_idle(tasks), tasks)
 
     def _idle_tasks(self) -> SparkTasks:
         return self._tasks(self._idle_input.frame())
@@ -436,7 +437,7 @@ class JobClient:
 
     @property
     def spark_jobs(self) -> int:
-        """How many Spark jobs the query has run.
+        """How many Spark jobs the batches of the query have run; those of epochs between batches are not counted.
 
         They are counted every 50 epochs and with each call. The number is right as long as Spark remembers all jobs
         since the last count. Spark keeps the application's newest 1,000, or the number in `spark.ui.retainedJobs`.

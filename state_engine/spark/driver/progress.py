@@ -15,12 +15,22 @@ EPOCHS_PER_COUNT = 50
 
 
 class EpochSummary(NamedTuple):
-    """Progress of one sealed epoch: number, kind, records read by the operators that sources feed, seconds until E8."""
+    """Progress of one sealed epoch.
+
+    Attributes:
+        epoch: Its number.
+        kind: The kind of its manifest, such as `epoch`.
+        records: How many records the operators that sources feed have read.
+        seconds: From its plan to E8, with all attempts.
+        attempts: How often its tasks ran, which is the number of its Spark jobs. Above 1 if a worker process died, for
+            example; the log says why each time. 0 for a restore of key groups, which runs none.
+    """
 
     epoch: int
     kind: str
     records: int
     seconds: float
+    attempts: int = 1
 
 
 class EpochHistory:

@@ -1,5 +1,6 @@
-"""The `Tasks` port on Spark: one epoch is one Spark job."""
+"""The `Tasks` port on Spark: one attempt at an epoch is one Spark job."""
 
+import logging
 import re
 from collections.abc import Sequence
 
@@ -8,7 +9,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown
+from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown, report_of
+from state_engine.epoch.acks import acknowledge
 from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, LakestateError, SessionError, StopRequestedError
 from state_engine.log.records import Barrier
@@ -20,6 +22,7 @@ from state_engine.spark.worker.running_jobs import RUNNING, RUNNING_PROPERTY
 from state_engine.spark.worker.task import CRASH_PROPERTY
 from state_engine.text import shorten
 
+_log = logging.getLogger(__name__)
 _CUT_OFF = re.compile(
     r"^: java\.lang\.InterruptedException|SPARK_JOB_CANCELLED\b.*(was stopped|part of cancelled job group)",
     re.MULTILINE,
@@ -35,6 +38,9 @@ class SparkTasks:
         batch: The micro-batch.
         crash: The crash point at which tasks kill the driver, for tests and the demo.
         show_records: Whether messages of failures may hold keys and records.
+
+    Attributes:
+        attempts: How many attempts were made, over all epochs; each is one Spark job.
     """
 
     def __init__(
@@ -44,9 +50,11 @@ class SparkTasks:
         self._planner = planner
         self._batch = batch
         self._crash = crash
+        self.attempts = 0
+        self._why_again = ""
 
     def run(self, plan: EpochPlan) -> Sequence[Barrier]:
-        """Runs E2 to E5 of an epoch.
+        """Runs E2 to E5 of an epoch. That it runs again is logged, with the reason.
 
         Raises:
             StopRequestedError: The query was stopped while the epoch ran.
@@ -54,6 +62,24 @@ class SparkTasks:
             SessionError: An executor cannot run our workers.
             LakestateError: A task raised it by name.
         """
+        self.attempts += 1
+        if plan.retry:
+            _log.warning(
+                "Epoch %d of job %r runs again, for attempt %d: %s",
+                plan.epoch,
+                plan.job,
+                plan.retry + 1,
+                self._why_again,
+            )
+        try:
+            barriers = self._run(plan)
+        except EpochError as error:
+            self._why_again = report_of(error)
+            raise
+        self._why_again = acknowledge(plan, barriers).reason
+        return barriers
+
+    def _run(self, plan: EpochPlan) -> Sequence[Barrier]:
         session = self._batch.sparkSession
         context = session.sparkContext
         session.conf.set("spark.sql.adaptive.enabled", "false")  # it would split the epoch into one job per shuffle
