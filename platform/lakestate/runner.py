@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -19,12 +19,17 @@ from lakestate.commands.options import (
     AdoptSinks,
     AllowChangedSources,
     AllowNonRestoredState,
+    Conf,
     DiscardState,
+    Environment,
+    Master,
     MaxParallelism,
+    Python,
     ResumeState,
     Strict,
     TriggerInterval,
     UidMapping,
+    options_of,
     uids_of,
 )
 from lakestate.control import Endpoint, publish_endpoint
@@ -204,6 +209,40 @@ def controlled(
                 print(f"The results of operations cannot be stored: {report_of(error)}", file=sys.stderr, flush=True)
 
 
+def make_session(
+    job: str,
+    factory: Any,
+    conf: Mapping[str, str],
+    cores: str,
+    master: str | None = None,
+    *,
+    python: str | None = None,
+    environment: str | None = None,
+) -> Any:
+    """Returns the Spark session of a job, on this machine or on a cluster.
+
+    Args:
+        job: Name of the job.
+        factory: Its factory, which says which connectors it needs.
+        conf: Settings of Spark.
+        cores: Task slots of a session on this machine.
+        master: Address of the cluster; None for this machine.
+        python: As in `cluster_session`.
+        environment: As in `cluster_session`.
+
+    Raises:
+        SessionError, JarsUnavailableError: As `cluster_session` and `local_session`.
+    """
+    # Imported here: a misspelt command must not wait for Spark.
+    from state_engine.spark import cluster_session, local_session
+    from state_engine.spark.session.connectors import connectors_of
+
+    name, connectors = f"lakestate-{job}", connectors_of(factory)
+    if master is None:
+        return local_session(name, cores, connectors=connectors, extra=conf)
+    return cluster_session(master, name, python=python, environment=environment, connectors=connectors, extra=conf)
+
+
 def run(
     job: Annotated[str, typer.Argument(help="Name of a registered job.")],
     root: Annotated[str, typer.Option(help="Folder of the state, the manifests and the checkpoints.")],
@@ -221,6 +260,10 @@ def run(
     available_now: Annotated[bool, typer.Option(help="Stop after reading the input that is available now.")] = False,
     trigger_interval_ms: TriggerInterval = None,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
+    master: Master = None,
+    python: Python = None,
+    environment: Environment = None,
+    conf: Conf = None,
     rest_address: Annotated[
         str, typer.Option(help=f"Address the REST server listens on. If other machines can reach it, set {TOKEN}.")
     ] = LOOPBACK,
@@ -237,13 +280,9 @@ def run(
         check_address(rest_address, token)
         factory = load_job(job)
         hold(root, job, "driver")  # until this process ends; before the slow steps
-        # Imported here: a misspelt command must not wait for Spark.
-        from state_engine.spark import local_session
-        from state_engine.spark.session.connectors import connectors_of
-
-        spark = local_session(f"lakestate-{job}", cores, connectors=connectors_of(factory))
-        options = dict(pair.split("=", 1) for pair in option or [])
-        pipeline = factory(spark, root, options)
+        settings = options_of(conf, "--conf")
+        spark = make_session(job, factory, settings, cores, master, python=python, environment=environment)
+        pipeline = factory(spark, root, options_of(option))
         client = pipeline.start(
             available_now=available_now,
             restore=restore,

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from lakestate.runner_events import AnyEvent, decode_event
 
@@ -39,6 +39,10 @@ def runner_command(
     available_now: bool = False,
     trigger_interval_ms: int | None = None,
     cores: str | None = None,
+    master: str | None = None,
+    python: str | None = None,
+    environment: str | None = None,
+    conf: Mapping[str, str] = MappingProxyType({}),
     rest_address: str | None = None,
     rest_port: int | None = None,
     epochs: bool = True,
@@ -67,10 +71,12 @@ def runner_command(
         command.append("--strict")
     if parallelism is not None:
         command += ["--parallelism", str(parallelism)]
-    if cores is not None:
-        command += ["--cores", cores]
-    if rest_address is not None:
-        command += ["--rest-address", rest_address]
+    named = {"--cores": cores, "--master": master, "--python": python, "--environment": environment}
+    for name, value in (named | {"--rest-address": rest_address}).items():
+        if value is not None:
+            command += [name, value]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
     if rest_port is not None:
         command += ["--rest-port", str(rest_port)]
     if available_now:

@@ -2,7 +2,7 @@
 
 BARE is an interpreter without Lakestate. Prints one line of JSON at the end.
 
-`refused`: a start with BARE, which must be refused, and then one with the driver's interpreter, which counts records.
+`refused`: a start with BARE, which must be refused.
 `joins`: the executor of a running job is killed, and its successor has BARE.
 """
 
@@ -20,7 +20,7 @@ import support
 from pyspark import cloudpickle
 
 from state_engine.errors import SessionError
-from state_engine.spark import MemorySink, cluster_session
+from state_engine.spark import cluster_session
 
 EXTRA = {
     "spark.executor.memory": "512m",
@@ -43,12 +43,8 @@ def refused(master: str, folder: Path, bare: str) -> dict[str, Any]:
         counting(spark, folder, source).start(available_now=True)
     except SessionError as error:
         refusal = str(error)
-    touched = (folder / "root" / "counted" / "_epochs").exists()
     spark.stop()
-    client = support.run_all(counting(cluster_session(master, extra=EXTRA), folder, source))
-    support.assert_counts(folder / "root", "counted", source.all)
-    rows = len(MemorySink("counted").rows())
-    return {"refusal": refusal, "touched": touched, "epochs": len(client.epochs), "rows": rows}
+    return {"refusal": refusal, "touched": (folder / "root" / "counted" / "_epochs").exists()}
 
 
 def joins(master: str, folder: Path, bare: str) -> dict[str, Any]:

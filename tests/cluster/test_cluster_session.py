@@ -7,9 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cluster_job
 import pytest
+from deltalake import DeltaTable
 from pyspark import SparkContext
 
+from lakestate.examples.compare import compare
+from lakestate.examples.orders.data import write_files
+from lakestate.examples.orders.truth import compute_truth
 from state_engine import __version__
 from state_engine.errors import SessionError
 from state_engine.spark.session import cluster as room
@@ -147,13 +152,29 @@ def run(what: str, cluster: Any, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_job_on_a_cluster_and_one_whose_executors_lack_our_code(cluster: Any, tmp_path: Path) -> None:
+def test_a_job_whose_executors_lack_our_code_and_one_by_the_command_line(cluster: Any, tmp_path: Path) -> None:
     report = run("refused", cluster, tmp_path)
     assert "cannot run Lakestate: ModuleNotFoundError: No module named 'state_engine'" in report["refusal"]
     assert str(BARE) in report["refusal"]
     assert not report["touched"], "a refused start has written nothing"
-    assert report["rows"] == 120
-    assert report["epochs"] == 2
+    run_orders(cluster, tmp_path)
+
+
+def run_orders(cluster: Any, folder: Path) -> None:
+    """Runs an example job there by the command line, and compares its output with a recount."""
+    write_files(4, folder / "orders")
+    conf = [f"--conf={name}={value}" for name, value in cluster_job.EXTRA.items()]
+    places = ["-o", f"input={folder / 'orders'}", "-o", f"tables={folder / 'tables'}"]
+    command = [Path(sys.executable).parent / "lakestate", "run", "orders", "--root", folder / "orders-root", *places]
+    ran = [*command, "--master", cluster.address, *conf, "--available-now", "--json", "--log", folder / "log"]
+    done = subprocess.run(ran, cwd=folder, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr + (folder / "log").read_text()[-5000:]
+    assert [json.loads(line)["event"] for line in done.stdout.splitlines()].count("epoch") == 4
+    truth = compute_truth(folder / "orders")
+    for name, expected in truth.outputs.items():
+        actual = DeltaTable(str(folder / "tables" / name)).to_pyarrow_table()
+        assert expected.num_rows
+        assert compare(actual, expected, truth.keys[name]) == (0, 0, 0), name
 
 
 @pytest.mark.long

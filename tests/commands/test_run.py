@@ -92,6 +92,29 @@ def test_the_runner_gets_the_arguments_of_the_command(tmp_path: Path) -> None:
     assert log.read_text() == f"arguments: {wanted} --parallelism 3 --cores 4 --rest-port 8081 --available-now\n"
 
 
+def test_a_cluster_is_passed_on(tmp_path: Path) -> None:
+    log = tmp_path / "out.log"
+    cluster = ["--master", "spark://host:7077", "--python", "/opt/python", "--environment", "env.tar.gz"]
+    conf = ["--conf", "spark.executor.memory=4g", "--conf", "spark.x=a=b"]
+    assert run("finish", *cluster, *conf, "--log", str(log)).exit_code == 0
+    assert log.read_text().rstrip().endswith(" ".join([*cluster, *conf]))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--python", "/opt/python"], "goes with --master"),
+        (["--environment", "env.tar.gz"], "goes with --master"),
+        (["--master", "yarn", "--cores", "4"], "spark.executor.cores"),
+        (["--conf", "spark.executor.memory"], "is not name=value"),
+    ],
+)
+def test_settings_that_do_not_belong_together(given: list[str], told: str) -> None:
+    ended = run("finish", *given)
+    assert ended.exit_code == 2
+    assert told in " ".join(ended.stderr.split())
+
+
 def test_events_for_programs() -> None:
     ended = run("finish", "--json")
     assert ended.exit_code == 0

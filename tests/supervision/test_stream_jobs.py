@@ -59,6 +59,20 @@ def test_what_is_left_out_is_as_at_the_last_start_but_not_its_restore(drivers, e
     assert "--allow-changed-sources" not in drivers.log()
 
 
+def test_a_stream_goes_to_a_cluster_and_back(drivers, execute) -> None:
+    cluster = {"master": "spark://host:7077", "python": "/opt/python", "conf": {"spark.executor.memory": "4g"}}
+    execute("start", options={"plan": "finish"}, cores="4")
+    execute("start", **cluster)
+    told = "--master spark://host:7077 --python /opt/python --conf spark.executor.memory=4g"
+    assert told in drivers.log()
+    assert "--cores" not in drivers.log()
+    execute("start")
+    assert told in drivers.log()
+    execute("start", cores="2", conf={"spark.driver.memory": "3g"})
+    assert "--cores 2 --conf spark.driver.memory=3g" in drivers.log()
+    assert "--master" not in drivers.log()
+
+
 def test_the_trigger_interval_is_the_launchpads_or_the_policys_or_that_of_the_last_start(drivers, execute) -> None:
     execute("start", options={"plan": "finish"}, trigger_interval_ms=0)
     assert "--trigger-interval-ms 0" in drivers.log()

@@ -41,6 +41,31 @@ AvailableNow = Annotated[
     bool, typer.Option("--available-now", help="Stop after all data that is available now was read.")
 ]
 Cores = Annotated[str | None, typer.Option(help="Task slots of the local Spark session. Default: 2.")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on a cluster: spark://HOST:7077, yarn, k8s://https://HOST:443. Default: on this machine.",
+    ),
+]
+Python = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="With --master: the executors' interpreter, which has Lakestate and the job's package. Default: this "
+        "one, by its path.",
+    ),
+]
+Environment = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="With --master: a packed environment that Spark sends to the executors."),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="NAME=VALUE", help="A setting of Spark, but no secret: other users see it. Repeatable."
+    ),
+]
 RestAddress = Annotated[str | None, typer.Option(help="Bind address of the job's REST server. Default: loopback.")]
 RestPort = Annotated[
     int | None,
@@ -129,7 +154,11 @@ TriggerInterval = Annotated[
 
 
 def request_of(
-    option: Sequence[str] | None, restore: str | None, uid_mapping: Sequence[str] | None, **others: Any
+    option: Sequence[str] | None,
+    restore: str | None,
+    uid_mapping: Sequence[str] | None,
+    conf: Sequence[str] | None,
+    **others: Any,
 ) -> "StartRequest":
     """Returns the start request of a job, from the options of `lakestate run` and `lakestate start`.
 
@@ -137,32 +166,46 @@ def request_of(
         option: `--option`.
         restore: `--restore`.
         uid_mapping: `--uid-mapping`.
+        conf: `--conf`.
         others: The other fields of `StartRequest`.
 
     Raises:
-        BadParameter: An option is not name=value, or belongs to a restore and there is none.
+        BadParameter: An option is not name=value, or belongs to a restore or a cluster and there is none.
     """
     from lakestate.supervision import StartRequest
 
     for name, value in (("--uid-mapping", uid_mapping), ("--max-parallelism", others.get("max_parallelism"))):
         if value and restore is None:
             raise typer.BadParameter("goes with --restore, such as --restore latest", param_hint=name)
-    return StartRequest(options=options_of(option), restore=restore, uid_mapping=uids_of(uid_mapping), **others)
+    for name in ("python", "environment"):
+        if others.get(name) and others.get("master") is None:
+            raise typer.BadParameter("goes with --master, such as --master spark://host:7077", param_hint=f"--{name}")
+    if others.get("cores") and others.get("master") is not None:
+        raise typer.BadParameter(
+            "is for a session on this machine; a cluster takes --conf spark.executor.cores=N", param_hint="--cores"
+        )
+    return StartRequest(
+        options=options_of(option),
+        restore=restore,
+        uid_mapping=uids_of(uid_mapping),
+        conf=options_of(conf, "--conf"),
+        **others,
+    )
 
 
-def options_of(given: Sequence[str] | None) -> dict[str, str]:
-    """Returns the values of `--option` by name.
+def options_of(given: Sequence[str] | None, hint: str = "--option") -> dict[str, str]:
+    """Returns the values of `--option`, or of another option of this form, by name.
 
     Raises:
         BadParameter: One is not name=value.
     """
-    return dict(_pair(one) for one in given or [])
+    return dict(_pair(one, hint) for one in given or [])
 
 
-def _pair(option: str) -> tuple[str, str]:
+def _pair(option: str, hint: str) -> tuple[str, str]:
     name, equals, value = option.partition("=")
     if not (name and equals):
-        raise typer.BadParameter(f"{option!r} is not name=value", param_hint="--option")
+        raise typer.BadParameter(f"{option!r} is not name=value", param_hint=hint)
     return name, value
 
 
@@ -188,12 +231,16 @@ __all__ = [
     "AllowNonRestoredState",
     "AskedRoot",
     "AvailableNow",
+    "Conf",
     "Cores",
     "Detached",
     "DiscardState",
+    "Environment",
     "JobOptions",
+    "Master",
     "MaxParallelism",
     "Parallelism",
+    "Python",
     "RegisteredJob",
     "RestAddress",
     "RestPort",

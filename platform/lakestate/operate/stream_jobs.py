@@ -37,7 +37,13 @@ class StartConfig(dg.Config):
     allow_changed_sources: list[int] = Field([], description="Numbers of sources that are allowed to have changed.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
     trigger_interval_ms: int | None = Field(None, ge=0, description="Time between the beginnings of two epochs, in ms.")
-    cores: str | None = Field(None, description="Task slots of the local Spark session.")
+    cores: str | None = Field(None, description="Task slots of a Spark session on this machine.")
+    master: str | None = Field(
+        None, description="Address of a cluster: spark://HOST:7077, yarn, k8s://https://HOST:443."
+    )
+    python: str | None = Field(None, description="The interpreter of the cluster's executors.")
+    environment: str | None = Field(None, description="A packed environment that Spark sends to the executors.")
+    conf: dict[str, str] = Field({}, description="Further settings of Spark, but no secrets.")
 
 
 class StopConfig(dg.Config):
@@ -91,6 +97,10 @@ def _request(
     before = wanted_of(job_control.root, job)
     last_request = before.request.restored() if before is not None else StartRequest()
     given = config.model_dump(exclude_defaults=True)
+    if config.master is not None:
+        last_request = msgspec.structs.replace(last_request, cores=None)
+    elif config.cores is not None:
+        last_request = msgspec.structs.replace(last_request, master=None, python=None, environment=None)
     if trigger_interval_ms is not None:
         given.setdefault("trigger_interval_ms", trigger_interval_ms)
     return msgspec.convert(msgspec.to_builtins(last_request) | given, StartRequest)

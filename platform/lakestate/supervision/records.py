@@ -1,4 +1,4 @@
-"""Stores what is wanted of a job, and how its starts ended: `driver/wanted.json`, version 3.
+"""Stores what is wanted of a job, and how its starts ended: `driver/wanted.json`, version 4.
 
 It is control data, not state: a job loses nothing without it, but is not restarted. The file is small. One writer at a
 time writes it as a whole, durably, and renames it into place.
@@ -19,7 +19,7 @@ from state_engine.errors import CorruptionError, UnsupportedVersionError
 from state_engine.storage import durable
 from state_engine.text import UNDECODABLE, shorten
 
-VERSION = 3
+VERSION = 4
 _FILE, _MUTEX = "wanted.json", "wanted.lock"
 _LONGEST_CAUSE = 3_000
 _KEPT = 500
@@ -33,6 +33,10 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         options: For the job's factory.
         parallelism: Subtasks of every operator; by default that of the job.
         cores: Task slots of the local Spark session.
+        master: Address of a cluster; by default the session is local.
+        python: The interpreter of the cluster's executors.
+        environment: A packed environment that Spark sends to the executors.
+        conf: Further settings of Spark.
         restore: What a new generation starts from. This happens once: a later restart goes on from the new epochs.
         uid_mapping: For the restore: former uids of operators to their current ones.
         max_parallelism: For the restore: new number of key groups for all keys.
@@ -52,6 +56,10 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str] = {}
     parallelism: int | None = None
     cores: str | None = None
+    master: str | None = None
+    python: str | None = None
+    environment: str | None = None
+    conf: dict[str, str] = {}
     restore: str | None = None
     uid_mapping: dict[str, str] = {}
     max_parallelism: int | None = None

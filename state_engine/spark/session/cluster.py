@@ -51,7 +51,10 @@ def cluster_session(
         JarsUnavailableError: Delta's jars are neither cached nor available.
     """
     if is_this_machine(master):
-        raise SessionError(f"{master!r} is no cluster but this machine.", action="Use local_session().")
+        raise SessionError(
+            f"{master!r} is no cluster but this machine.",
+            action="Use local_session(); on the command line give `--cores` in place of `--master`.",
+        )
     if environment is not None and not urlparse(str(environment)).scheme and not Path(environment).is_file():
         raise SessionError(
             f"There is no packed environment {str(environment)!r}.",
