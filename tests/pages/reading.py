@@ -1,6 +1,7 @@
 """Reads a page as its reader would: types each block, from top to bottom, in an empty folder."""
 
 import ast
+import configparser
 import contextlib
 import inspect
 import io
@@ -222,6 +223,7 @@ TYPED: Mapping[str, Callable[[Reader, Block], object]] = {
     "yaml": Reader._type_yaml,
     "json": lambda reader, block: json.loads(block.text),
     "toml": lambda reader, block: tomllib.loads(block.text),
+    "ini": lambda reader, block: configparser.ConfigParser(interpolation=None).read_string(block.text),
 }
 """How a block of each language is typed."""
 

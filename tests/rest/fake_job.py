@@ -73,6 +73,7 @@ class FakeJob:
             epochs=7,
             records=700,
             epoch_seconds=3.5,
+            retries=2,
             operators=(
                 Operator("count", 2, 128, (), 100, 90, 40, 23, NOW - 2_000),
                 Operator("total", 3, 128, ("count",), 90, 10, 5, 5, None),

@@ -203,6 +203,7 @@ def test_metrics_are_prometheus_text() -> None:
         'lakestate_epochs_total{job="orders"}': 7,
         'lakestate_epoch_seconds_total{job="orders"}': 3.5,
         'lakestate_records_total{job="orders"}': 700,
+        'lakestate_epoch_retries_total{job="orders"}': 2,
         'lakestate_operator_parallelism{job="orders",operator="count"}': 2,
         'lakestate_operator_parallelism{job="orders",operator="total"}': 3,
         'lakestate_state_rows{job="orders",operator="count"}': 40,
@@ -252,3 +253,14 @@ def test_the_page_names_every_metric_and_no_other() -> None:
     table = page.partition("| metric | meaning |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`(lakestate_\w+)`", table))
     assert named == {sample.name for metric in families() for sample in metric.samples}
+
+
+def test_the_alerts_of_the_page_are_about_metrics_that_exist() -> None:
+    page = (Path(__file__).parents[2] / "docs/guides/production.md").read_text()
+    job = FakeJob()
+    job.rows = [row(1), row(2, "failed")]
+    with client_of(job) as client:
+        served = set(re.findall(r"^(lakestate_\w+)", client.get("/metrics").text, re.MULTILINE))
+    asked = set(re.findall(r"lakestate_\w+", " ".join(re.findall(r"expr: (.*)", page))))
+    assert len(asked) == 6
+    assert asked <= served, asked - served

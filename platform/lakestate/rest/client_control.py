@@ -93,6 +93,7 @@ class ClientControl:
                 epochs=self._counts.epochs,
                 records=self._counts.records,
                 epoch_seconds=self._counts.seconds,
+                retries=self._counts.retries,
                 operators=self._counts.operators(head),
                 sources=sources,
             )

@@ -47,7 +47,8 @@ class SourceView(NamedTuple):
 class JobView(NamedTuple):
     """A job at one moment. Times are ms since the Unix epoch, `end_ms` is -1 while it runs.
 
-    `epochs`, `records` (read from sources) and `epoch_seconds` are sums since this process started the job.
+    `epochs`, `records` (read from sources), `epoch_seconds` and `retries` (of epochs) are sums since this process
+    started the job.
     """
 
     job_id: str
@@ -66,6 +67,7 @@ class JobView(NamedTuple):
     epoch_seconds: float
     operators: tuple[Operator, ...]
     sources: tuple[SourceView, ...] = ()
+    retries: int = 0
 
 
 class JobFailure(NamedTuple):

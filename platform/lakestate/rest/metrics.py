@@ -48,6 +48,9 @@ def _of_jobs(views: list[JobView]) -> Iterator[Metric]:
     records = CounterMetricFamily(
         "lakestate_records", "Records that the epochs of this process read from sources.", labels=("job",)
     )
+    retries = CounterMetricFamily(
+        "lakestate_epoch_retries", "Repeated runs of epochs, for example after a worker died.", labels=("job",)
+    )
     for view in views:
         running.add_metric((view.name, view.state), float(view.end_ms < 0))
         generation.add_metric((view.name,), view.generation)
@@ -55,7 +58,8 @@ def _of_jobs(views: list[JobView]) -> Iterator[Metric]:
         epochs.add_metric((view.name,), view.epochs)
         seconds.add_metric((view.name,), view.epoch_seconds)
         records.add_metric((view.name,), view.records)
-    yield from (running, generation, epoch, epochs, seconds, records)
+        retries.add_metric((view.name,), view.retries)
+    yield from (running, generation, epoch, epochs, seconds, records, retries)
 
 
 def _of_operators(views: list[JobView]) -> Iterator[Metric]:

@@ -27,6 +27,7 @@ class OperatorCounts:
         self.epochs = 0
         self.records = 0
         self.seconds = 0.0
+        self.retries = 0
 
     def look(self, client: Any) -> None:
         """Adds the epochs since the last look."""
@@ -35,6 +36,7 @@ class OperatorCounts:
             self.epochs += 1
             self.records += summary.records
             self.seconds += summary.seconds
+            self.retries += max(0, summary.attempts - 1)
 
     def operators(self, head: Manifest) -> tuple[Operator, ...]:
         """Returns the operators of the newest manifest."""
