@@ -29,9 +29,11 @@ class RestoreConfig(dg.Config):
         None, description="Only these operators, by uid. Default: all with keyed state. Not with rewind."
     )
     allow_non_restored_state: bool = Field(
-        False, description="With rewind, for a stopped job: skip state of operators that the job no longer has."
+        False, description="With rewind: skip state of operators that the job no longer has."
     )
-    keep_output: bool = Field(False, description="With rewind, for a stopped job: do not change the sinks.")
+    keep_output: bool = Field(
+        False, description="With rewind: do not change the sinks. Needed for those that cannot take output back."
+    )
     parallelism: int | None = Field(None, ge=1, description="With rewind: subtasks of every operator from now on.")
     skip_validation: bool = Field(False, description="Skip the validation of the whole savepoint before the restore.")
 
@@ -129,11 +131,6 @@ def _restore(
         for line in part.lines():
             context.log.info(line)
         return part_metadata(part, groups, running=running, uri=uri)
-    if running and (config.keep_output or config.allow_non_restored_state):
-        raise refused(
-            "The job runs, and its restart supports neither `keep_output` nor `allow_non_restored_state`.",
-            action="Stop the job first; then launch this again.",
-        )
     options = {
         "allow_non_restored_state": config.allow_non_restored_state,
         "keep_output": config.keep_output,
@@ -142,7 +139,7 @@ def _restore(
     whole = restoring.plan_whole(savepoint_id, **options)
     if not config.dry_run:
         whole = (
-            restoring.restore_running(savepoint_id, whole, parallelism=config.parallelism)
+            restoring.restore_running(savepoint_id, whole, **options)
             if running
             else restoring.restore_stopped(savepoint_id, **options)
         )

@@ -177,7 +177,15 @@ class Restoring:
         with holding(self._root, self._job, "restore"):
             return self._whole(savepoint_id, validate=False, **asked).run()  # this run has already validated it
 
-    def restore_running(self, savepoint_id: str, plan: WholeRestore, *, parallelism: int | None = None) -> WholeRestore:
+    def restore_running(
+        self,
+        savepoint_id: str,
+        plan: WholeRestore,
+        *,
+        allow_non_restored_state: bool = False,
+        keep_output: bool = False,
+        parallelism: int | None = None,
+    ) -> WholeRestore:
         """Stops a running job and starts it from the savepoint, otherwise with the same request as before.
 
         The start does the restore: it checks the code, and its claim is the restore. If it fails, the job is started
@@ -198,7 +206,11 @@ class Restoring:
         request = seen.wanted.request.restored()
         self._log.info(f"Stop {self._job}, which is at epoch {seen.generation}/{seen.epoch}.")
         restoring = msgspec.structs.replace(
-            request, restore=savepoint_id, parallelism=parallelism or request.parallelism
+            request,
+            restore=savepoint_id,
+            allow_non_restored_state=allow_non_restored_state,
+            keep_output=keep_output,
+            parallelism=parallelism or request.parallelism,
         )
         self._job_control.replace(self._job, restoring)
         ended = self._await_generation(seen.generation)

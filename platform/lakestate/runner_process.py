@@ -32,6 +32,7 @@ def runner_command(
     allow_non_restored_state: bool = False,
     resume_state: Sequence[str] = (),
     discard_state: Sequence[str] = (),
+    keep_output: bool = False,
     adopt_sinks: bool = False,
     allow_changed_sources: Sequence[int] = (),
     strict: bool = False,
@@ -63,6 +64,8 @@ def runner_command(
         command += ["--resume-state", uid]
     for uid in discard_state:
         command += ["--discard-state", uid]
+    if keep_output:
+        command.append("--keep-output")
     if adopt_sinks:
         command.append("--adopt-sinks")
     for number in allow_changed_sources:

@@ -286,6 +286,7 @@ class Drivers(JobControlResource):
     """Records the requests to drivers; a start from a savepoint restores, unless it is to fail."""
 
     asked: ClassVar[list[str]] = []  # Dagster hands a copy of the resource to a run
+    options: ClassVar[list[tuple[bool, bool, int | None]]] = []
     fails: bool = False
     supervised: bool = True
 
@@ -308,19 +309,21 @@ class Drivers(JobControlResource):
     def replace(self, job, request):
         assert (request.options, request.uid_mapping) == ({"input": "here"}, {})
         self.asked.append("nightly" if request.restore else "again")
+        self.options.append((request.keep_output, request.allow_non_restored_state, request.parallelism))
         if request.restore and not self.fails:
-            JobRestore(self.root, job, request.restore, RecordedSinks).run()
+            JobRestore(self.root, job, request.restore, RecordedSinks, keep_output=request.keep_output).run()
 
 
-def rewind(harbour, instance, drivers):
+def rewind(harbour, instance, drivers, **config):
     Drivers.asked.clear()
+    Drivers.options.clear()
     first, last = (f"{range_name(index)}|nightly" for index in (0, RANGES - 1))
     return dg.materialize(
         [build_restored_state_asset(JOB)],
         instance=instance,
         resources={**resources_of(harbour.root), "rest_client": Runs(root=harbour.root), "job_control": drivers},
         tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
-        run_config={"ops": {f"{JOB}__restored_state": {"config": {"rewind": True}}}},
+        run_config={"ops": {f"{JOB}__restored_state": {"config": {"rewind": True, **config}}}},
     )
 
 
@@ -330,7 +333,16 @@ def test_a_running_job_is_started_anew_from_the_savepoint_as_it_was_started_befo
     drivers = Drivers(root=harbour.root)
     metadata = metadata_of(rewind(harbour, instance, drivers))
     assert drivers.asked == ["nightly"]
+    assert drivers.options == [(False, False, None)]
     assert (metadata["landed_in"], metadata["job_was_running"]) == ("2/4", True)
+
+
+def test_a_running_job_is_started_anew_with_the_options_of_the_restore(harbour, instance):
+    take(harbour, instance)
+    drivers = Drivers(root=harbour.root)
+    asked = {"keep_output": True, "allow_non_restored_state": True, "parallelism": 2}
+    metadata_of(rewind(harbour, instance, drivers, **asked))
+    assert drivers.options == [(True, True, 2)]
 
 
 def test_a_job_that_does_not_start_from_the_savepoint_is_started_from_where_it_stood(harbour, instance):

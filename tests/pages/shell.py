@@ -18,8 +18,8 @@ from blocks import ROOT, Block, blocks_of, prose_of
 PROMPT = "$ "
 _SEPARATORS = {"|", "||", "&&", ";", "&"}
 _OF_OTHERS = {
-    "cat", "cd", "cp", "curl", "docker", "du", "echo", "export", "flink", "git", "head", "java", "kill", "ls", "mkdir",
-    "mv", "pip", "rm", "sleep", "sort", "source", "systemctl", "tail", "touch", "unzip", "uv",
+    "cat", "cd", "cp", "curl", "docker", "du", "echo", "export", "flink", "git", "head", "java", "kill", "kubectl",
+    "ls", "mkdir", "mv", "pip", "rm", "sleep", "sort", "source", "systemctl", "tail", "touch", "unzip", "uv",
 }  # fmt: skip
 
 

@@ -66,12 +66,13 @@ def test_giving_up_is_kept_until_the_next_start(drivers) -> None:
 
 
 def test_what_was_allowed_once_is_not_allowed_to_a_restart(drivers) -> None:
-    wanted = failed(drivers, allow_changed_sources=(0, 1), adopt_sinks=True)
-    assert "--adopt-sinks --allow-changed-sources 0 --allow-changed-sources 1" in arguments(drivers)
+    wanted = failed(drivers, allow_changed_sources=(0, 1), adopt_sinks=True, keep_output=True)
+    assert "--keep-output --adopt-sinks --allow-changed-sources 0 --allow-changed-sources 1" in arguments(drivers)
     restart_driver(drivers.root, drivers.job, wanted)
     drivers.until(Condition.FAILED)
     assert "--allow-changed-sources" not in arguments(drivers)
     assert "--adopt-sinks" not in arguments(drivers)
+    assert "--keep-output" not in arguments(drivers)
 
 
 @pytest.mark.parametrize("done", [False, True])
@@ -79,9 +80,9 @@ def test_a_restore_is_repeated_until_it_is_done(drivers, done: bool) -> None:
     log = JobBuilder(drivers.root, drivers.job, [state("aircraft", "legs", "tailnum string", "bigint")])
     log.epoch({("aircraft", "legs"): [put("N1", 1)]})
     restored = {"restore": "sp-1", "uid_mapping": {"planes": "aircraft"}, "max_parallelism": 32}
-    wanted = failed(drivers, **restored, allow_non_restored_state=True)
+    wanted = failed(drivers, **restored, allow_non_restored_state=True, keep_output=True)
     assert wanted.generation == 1
-    told = "--restore sp-1 --uid-mapping planes=aircraft --max-parallelism 32 --allow-non-restored-state"
+    told = "--restore sp-1 --uid-mapping planes=aircraft --max-parallelism 32 --allow-non-restored-state --keep-output"
     assert told in arguments(drivers)
     if done:
         log.restore(log.head)

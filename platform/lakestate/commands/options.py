@@ -97,6 +97,10 @@ DiscardState = Annotated[
         help="Start an operator that was removed and added again without state. Repeatable.",
     ),
 ]
+KeepOutput = Annotated[
+    bool,
+    typer.Option("--keep-output", help="Do not change the sinks: neither retract output nor write owed output."),
+]
 AdoptSinks = Annotated[
     bool,
     typer.Option(
@@ -237,6 +241,7 @@ __all__ = [
     "DiscardState",
     "Environment",
     "JobOptions",
+    "KeepOutput",
     "Master",
     "MaxParallelism",
     "Parallelism",

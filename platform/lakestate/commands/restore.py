@@ -26,6 +26,7 @@ from lakestate.commands.options import (
     AllowNonRestoredState,
     AskedRoot,
     DiscardState,
+    KeepOutput,
     MaxParallelism,
     ResumeState,
     Strict,
@@ -67,10 +68,7 @@ def restore(
     discard_state: DiscardState = None,
     max_parallelism: MaxParallelism = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="New parallelism of every operator.")] = None,
-    keep_output: Annotated[
-        bool,
-        typer.Option("--keep-output", help="Do not change the sinks: neither retract output nor write owed output."),
-    ] = False,
+    keep_output: KeepOutput = False,
     adopt_sinks: AdoptSinks = False,
     strict: Strict = False,
     reset_processing_time: Annotated[

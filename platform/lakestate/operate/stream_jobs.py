@@ -33,6 +33,7 @@ class StartConfig(dg.Config):
     allow_non_restored_state: bool = Field(False, description="For restore: skip state of operators that are gone.")
     resume_state: list[str] = Field([], description="Operators, removed and added again, that get their old state.")
     discard_state: list[str] = Field([], description="Operators, removed and added again, that start without state.")
+    keep_output: bool = Field(False, description="Do not change the sinks: neither retract nor write owed output.")
     adopt_sinks: bool = Field(False, description="Keep rows in the sinks that the state root does not know about.")
     allow_changed_sources: list[int] = Field([], description="Numbers of sources that are allowed to have changed.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")

@@ -43,6 +43,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         allow_non_restored_state: For the restore: skip the state of operators that the job no longer has.
         resume_state: Operators that were removed and added again, and go on with their old state.
         discard_state: Operators that were removed and added again, and start without state.
+        keep_output: Do not change the sinks; for the restore, or only for this start, not a restart.
         adopt_sinks: Keep rows in sinks that the state root does not know about; only for this start, not a restart.
         allow_changed_sources: Numbers of sources that may have changed; only for this start, not a restart.
         strict: Fail if there is state that the code does not read.
@@ -66,6 +67,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     allow_non_restored_state: bool = False
     resume_state: tuple[str, ...] = ()
     discard_state: tuple[str, ...] = ()
+    keep_output: bool = False
     adopt_sinks: bool = False
     allow_changed_sources: tuple[int, ...] = ()
     strict: bool = False
@@ -89,6 +91,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
             allow_non_restored_state=False,
             resume_state=(),
             discard_state=(),
+            keep_output=False,
             adopt_sinks=False,
             allow_changed_sources=(),
         )

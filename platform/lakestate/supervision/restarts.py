@@ -44,7 +44,9 @@ def restart_driver(
             file.write(wanted)
         # These confirmations were given for one start only, so a restart does not repeat them.
         request = msgspec.structs.replace(wanted.request, adopt_sinks=False, allow_changed_sources=())
-        if request.restore and newest_generation(root, job) > wanted.generation:
+        if not request.restore:
+            request = msgspec.structs.replace(request, keep_output=False)
+        elif newest_generation(root, job) > wanted.generation:
             request = request.restored()
         return StartedDriver(launch(folder, command(job, root, request), request.directory, lock), wanted.restarts)
 

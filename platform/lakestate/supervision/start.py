@@ -45,6 +45,7 @@ def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool =
         allow_non_restored_state=request.allow_non_restored_state,
         resume_state=request.resume_state,
         discard_state=request.discard_state,
+        keep_output=request.keep_output,
         adopt_sinks=request.adopt_sinks,
         allow_changed_sources=request.allow_changed_sources,
         strict=request.strict,
