@@ -32,7 +32,7 @@ class RestoreConfig(dg.Config):
         False, description="With rewind: skip state of operators that the job no longer has."
     )
     keep_output: bool = Field(
-        False, description="With rewind: do not change the sinks. Needed for those that cannot take output back."
+        False, description="With rewind: keep the rows that sinks have. Needed for sinks that cannot take them back."
     )
     parallelism: int | None = Field(None, ge=1, description="With rewind: subtasks of every operator from now on.")
     skip_validation: bool = Field(False, description="Skip the validation of the whole savepoint before the restore.")

@@ -208,7 +208,7 @@ class Restoring:
         restoring = msgspec.structs.replace(
             request,
             restore=savepoint_id,
-            allow_non_restored_state=allow_non_restored_state,
+            allow_non_restored_state=allow_non_restored_state or request.allow_non_restored_state,
             keep_output=keep_output,
             parallelism=parallelism or request.parallelism,
         )

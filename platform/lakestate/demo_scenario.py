@@ -11,6 +11,7 @@ from typing import NamedTuple
 from lakestate.demo_view import DemoView
 from lakestate.runner_events import AnyEvent, EpochSealed, Failed, Finished
 from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.start_request import StartRequest
 from state_engine.errors import LakestateError
 from state_engine.log.records import Pin
 
@@ -118,14 +119,10 @@ class Scenario:
         crash_at: str | None = None,
         react: Callable[[RunnerProcess, AnyEvent], None] | None = None,
     ) -> Run:
-        command = runner_command(
-            JOB,
-            self.root,
-            options=self._options,
-            restore=restore,
-            parallelism=parallelism,
-            available_now=available_now,
+        request = StartRequest(
+            options=self._options, restore=restore, parallelism=parallelism, available_now=available_now
         )
+        command = runner_command(JOB, self.root, request)
         epoch = spark_jobs = 0
         with RunnerProcess(command, log=self._log(len(self.runs)), crash_at=crash_at) as process:
             for event in process.events():

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +20,7 @@ from lakestate.commands.options import (
     AllowChangedSources,
     AllowNonRestoredState,
     Conf,
+    Cores,
     DiscardState,
     Environment,
     KeepOutput,
@@ -48,6 +49,7 @@ from lakestate.runner_events import (
     encode_event,
     failed,
 )
+from lakestate.start_request import StartRequest
 from state_engine.causes import report_of
 from state_engine.clock import SystemClock
 from state_engine.errors import LakestateError
@@ -210,26 +212,13 @@ def controlled(
                 print(f"The results of operations cannot be stored: {report_of(error)}", file=sys.stderr, flush=True)
 
 
-def make_session(
-    job: str,
-    factory: Any,
-    conf: Mapping[str, str],
-    cores: str,
-    master: str | None = None,
-    *,
-    python: str | None = None,
-    environment: str | None = None,
-) -> Any:
+def make_session(job: str, factory: Any, settings: StartRequest) -> Any:
     """Returns the Spark session of a job, on this machine or on a cluster.
 
     Args:
         job: Name of the job.
         factory: Its factory, which says which connectors it needs.
-        conf: Settings of Spark.
-        cores: Task slots of a session on this machine.
-        master: Address of the cluster; None for this machine.
-        python: As in `cluster_session`.
-        environment: As in `cluster_session`.
+        settings: Those of the session count.
 
     Raises:
         SessionError, JarsUnavailableError: As `cluster_session` and `local_session`.
@@ -239,9 +228,16 @@ def make_session(
     from state_engine.spark.session.connectors import connectors_of
 
     name, connectors = f"lakestate-{job}", connectors_of(factory)
-    if master is None:
-        return local_session(name, cores, connectors=connectors, extra=conf)
-    return cluster_session(master, name, python=python, environment=environment, connectors=connectors, extra=conf)
+    if settings.master is None:
+        return local_session(name, settings.cores or "2", connectors=connectors, extra=settings.conf)
+    return cluster_session(
+        settings.master,
+        name,
+        python=settings.python,
+        environment=settings.environment,
+        connectors=connectors,
+        extra=settings.conf,
+    )
 
 
 def run(
@@ -261,7 +257,7 @@ def run(
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="Stop after reading the input that is available now.")] = False,
     trigger_interval_ms: TriggerInterval = None,
-    cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
+    cores: Cores = None,
     master: Master = None,
     python: Python = None,
     environment: Environment = None,
@@ -280,10 +276,13 @@ def run(
     try:
         token = os.environ.get(TOKEN)
         check_address(rest_address, token)
+        settings = StartRequest(
+            cores=cores, master=master, python=python, environment=environment, conf=options_of(conf, "--conf")
+        )
+        settings.check_session()
         factory = load_job(job)
         hold(root, job, "driver")  # until this process ends; before the slow steps
-        settings = options_of(conf, "--conf")
-        spark = make_session(job, factory, settings, cores, master, python=python, environment=environment)
+        spark = make_session(job, factory, settings)
         pipeline = factory(spark, root, options_of(option))
         client = pipeline.start(
             available_now=available_now,

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 
 from lakestate.runner_events import AnyEvent, decode_event
+from lakestate.start_request import StartRequest
 
 CRASH_AT = "LAKESTATE_CRASH_AT"
 """Environment variable: `POINT@epoch`, where the engine kills its driver."""
@@ -21,71 +22,9 @@ _POLL_S = 0.25
 _DRAIN_S = 10.0
 
 
-def runner_command(
-    job: str,
-    root: Path | str,
-    *,
-    options: Mapping[str, str],
-    restore: str | None = None,
-    uid_mapping: Mapping[str, str] | None = None,
-    max_parallelism: int | None = None,
-    allow_non_restored_state: bool = False,
-    resume_state: Sequence[str] = (),
-    discard_state: Sequence[str] = (),
-    keep_output: bool = False,
-    adopt_sinks: bool = False,
-    allow_changed_sources: Sequence[int] = (),
-    strict: bool = False,
-    parallelism: int | None = None,
-    available_now: bool = False,
-    trigger_interval_ms: int | None = None,
-    cores: str | None = None,
-    master: str | None = None,
-    python: str | None = None,
-    environment: str | None = None,
-    conf: Mapping[str, str] = MappingProxyType({}),
-    rest_address: str | None = None,
-    rest_port: int | None = None,
-    epochs: bool = True,
-) -> list[str]:
+def runner_command(job: str, root: Path | str, request: StartRequest, *, epochs: bool = True) -> list[str]:
     """Returns the command line of a runner, for this interpreter."""
-    command = [sys.executable, "-m", "lakestate.runner", job, "--root", str(root)]
-    for name, value in options.items():
-        command += ["--option", f"{name}={value}"]
-    if restore is not None:
-        command += ["--restore", restore]
-    for old, new in (uid_mapping or {}).items():
-        command += ["--uid-mapping", f"{old}={new}"]
-    if max_parallelism is not None:
-        command += ["--max-parallelism", str(max_parallelism)]
-    if allow_non_restored_state:
-        command.append("--allow-non-restored-state")
-    for uid in resume_state:
-        command += ["--resume-state", uid]
-    for uid in discard_state:
-        command += ["--discard-state", uid]
-    if keep_output:
-        command.append("--keep-output")
-    if adopt_sinks:
-        command.append("--adopt-sinks")
-    for number in allow_changed_sources:
-        command += ["--allow-changed-sources", str(number)]
-    if strict:
-        command.append("--strict")
-    if parallelism is not None:
-        command += ["--parallelism", str(parallelism)]
-    named = {"--cores": cores, "--master": master, "--python": python, "--environment": environment}
-    for name, value in (named | {"--rest-address": rest_address}).items():
-        if value is not None:
-            command += [name, value]
-    for name, value in conf.items():
-        command += ["--conf", f"{name}={value}"]
-    if rest_port is not None:
-        command += ["--rest-port", str(rest_port)]
-    if available_now:
-        command.append("--available-now")
-    if trigger_interval_ms is not None:
-        command += ["--trigger-interval-ms", str(trigger_interval_ms)]
+    command = [sys.executable, "-m", "lakestate.runner", job, "--root", str(root), *request.arguments()]
     return command if epochs else [*command, "--no-epochs"]
 
 

@@ -63,6 +63,7 @@ class EpochDriver:
         put_attempts: How often one manifest is put while the storage gives no answer.
         sink_attempts: How often a sink commit is tried.
         inline_threshold: Largest change file, in bytes, that may be inlined in the manifest; 0 for none.
+        on_retry: Called before an epoch runs again, with the plan of that attempt, and the error of the last one.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class EpochDriver:
         put_attempts: int = 5,
         sink_attempts: int = 3,
         inline_threshold: int = 0,
+        on_retry: Callable[[EpochPlan, LakestateError], None] = lambda *_: None,
     ) -> None:
         self._root = head.root
         self._rescales = Rescales(head.operators, head.declared)
@@ -97,6 +99,7 @@ class EpochDriver:
         self._put_attempts = put_attempts
         self._sink_attempts = sink_attempts
         self._inline_threshold = inline_threshold
+        self._on_retry = on_retry
         self._ended: LakestateError | None = None
         self._stopping = False
         self._notices: list[CheckpointEnd] = []
@@ -305,22 +308,22 @@ class EpochDriver:
 
     def _collect(self, plan: EpochPlan, tasks: Tasks) -> Acks:
         """E2 to E6: runs the epoch, as new attempts each time, until there is one consistent set of acks."""
+        failure: LakestateError | None = None
         for retry in range(self._max_attempts):
-            if retry:
+            attempt = replace(plan, retry=retry)
+            if failure is not None:
                 self._refuse_if_stopping()
-            last = retry == self._max_attempts - 1
+                self._on_retry(attempt, failure)
             try:
-                decision = acknowledge(plan, tasks.run(replace(plan, retry=retry)))
+                decision = acknowledge(attempt, tasks.run(attempt))
+                if decision.answer is Answer.SUCCESS:
+                    check_broadcast(decision.acks, plan.epoch)
+                    return decision.acks
+                raise error_of(decision, attempt)
             except EpochError as error:
-                if last or is_final(error):
+                if retry == self._max_attempts - 1 or is_final(error):
                     raise
-                continue
-            if decision.answer is Answer.SUCCESS:
-                check_broadcast(decision.acks, plan.epoch)
-                return decision.acks
-            error_found = error_of(decision, plan)
-            if last or is_final(error_found):
-                raise error_found
+                failure = error
         raise ValueError("max_attempts must be at least 1")
 
     def look_after_checkpoints(self) -> None:

@@ -18,17 +18,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
 import support
 from pyspark import cloudpickle
+from standalone import EXTRA
 
 from state_engine.errors import SessionError
 from state_engine.spark import cluster_session
-
-EXTRA = {
-    "spark.executor.memory": "512m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
 
 
 def counting(spark: Any, folder: Path, source: support.Input) -> Any:

@@ -10,6 +10,15 @@ from typing import Any, Self
 
 import pyspark
 
+EXTRA = {
+    "spark.executor.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Settings of a session for it."""
+
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_AT = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import cluster_job
 import pytest
 from deltalake import DeltaTable
 from pyspark import SparkContext
+from standalone import EXTRA
 
 from lakestate.examples.compare import compare
 from lakestate.examples.orders.data import write_files
@@ -37,6 +37,9 @@ def test_the_settings_of_a_cluster() -> None:
     settings = cluster_settings(connectors=["kafka"], extra={"spark.executor.memory": "4g"})
     assert settings.items() > CLUSTER_DEFAULTS.items()
     assert settings["spark.jars"] == "/jars/a.jar,/jars/kafka.jar"
+    more = cluster_settings(environment="env.tar.gz", extra={"spark.jars": "/b.jar", "spark.archives": "d.zip#d"})
+    assert more["spark.jars"] == "/jars/a.jar,/b.jar"
+    assert more["spark.archives"] == "env.tar.gz#lakestate-environment,d.zip#d"
     assert settings["spark.pyspark.python"] == sys.executable
     assert settings["spark.executor.memory"] == "4g"
     assert not [value for value in settings.values() if "127.0.0.1" in value], "nothing of this machine alone"
@@ -163,7 +166,7 @@ def test_a_job_whose_executors_lack_our_code_and_one_by_the_command_line(cluster
 def run_orders(cluster: Any, folder: Path) -> None:
     """Runs an example job there by the command line, and compares its output with a recount."""
     write_files(4, folder / "orders")
-    conf = [f"--conf={name}={value}" for name, value in cluster_job.EXTRA.items()]
+    conf = [f"--conf={name}={value}" for name, value in EXTRA.items()]
     places = ["-o", f"input={folder / 'orders'}", "-o", f"tables={folder / 'tables'}"]
     command = [Path(sys.executable).parent / "lakestate", "run", "orders", "--root", folder / "orders-root", *places]
     ran = [*command, "--master", cluster.address, *conf, "--available-now", "--json", "--log", folder / "log"]

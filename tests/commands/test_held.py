@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from lakestate.commands import ending
+from lakestate.start_request import StartRequest
 from lakestate.supervision import Condition, look
 from lakestate.supervision.places import driver_folder
-from lakestate.supervision.records import StartRequest, Wanted, WantedFile
+from lakestate.supervision.records import Wanted, WantedFile
 from state_engine.inspect import open_job
 from state_engine.storage.job_lock import holding
 

@@ -94,17 +94,18 @@ def test_the_runner_gets_the_arguments_of_the_command(tmp_path: Path) -> None:
 
 def test_a_cluster_is_passed_on(tmp_path: Path) -> None:
     log = tmp_path / "out.log"
-    cluster = ["--master", "spark://host:7077", "--python", "/opt/python", "--environment", "env.tar.gz"]
+    cluster = ["--master", "spark://host:7077", "--python", "/opt/python", "--environment"]
     conf = ["--conf", "spark.executor.memory=4g", "--conf", "spark.x=a=b"]
-    assert run("finish", *cluster, *conf, "--log", str(log)).exit_code == 0
-    assert log.read_text().rstrip().endswith(" ".join([*cluster, *conf]))
+    assert run("finish", *cluster, "env.tar.gz", *conf, "--log", str(log)).exit_code == 0
+    assert log.read_text().rstrip().endswith(" ".join([*cluster, str(Path.cwd() / "env.tar.gz"), *conf]))
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--python", "/opt/python"], "goes with --master"),
-        (["--environment", "env.tar.gz"], "goes with --master"),
+        (["--python", "/opt/python"], "by `--master`"),
+        (["--environment", "env.tar.gz"], "by `--master`"),
+        (["--master", "local[4]"], "give `--cores` instead"),
         (["--master", "yarn", "--cores", "4"], "spark.executor.cores"),
         (["--conf", "spark.executor.memory"], "is not name=value"),
     ],

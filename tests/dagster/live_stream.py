@@ -18,6 +18,7 @@ from lakestate.control import read_endpoint
 from lakestate.errors import JobNotRunningError
 from lakestate.runner_events import Failed
 from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.start_request import StartRequest
 from lakestate.supervision import kill_driver
 from state_engine.inspect import diff_states, open_job
 from state_engine.inspect.diff import StateDiff
@@ -80,15 +81,14 @@ class LiveStream:
         **options: str,
     ) -> "LiveStream":
         """Starts the job and waits until it runs; its first start needs input."""
-        command = runner_command(
-            self.job,
-            self.root,
+        request = StartRequest(
             options=options,
             restore=restore,
             parallelism=parallelism,
             available_now=available_now,
             trigger_interval_ms=0,
         )
+        command = runner_command(self.job, self.root, request)
         before = self.head()
         process = self._process = RunnerProcess(command, log=self._log, crash_at=crash_at)
         self._failure = None

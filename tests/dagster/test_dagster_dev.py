@@ -9,6 +9,7 @@ import pytest
 
 from lakestate.runner_events import CheckpointCompleted, EpochSealed, Failed
 from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.start_request import StartRequest
 from state_engine.savepoint import list_savepoints
 
 
@@ -81,7 +82,7 @@ def test_a_running_stream_goes_on_while_dagster_takes_a_savepoint(tmp_path, dags
         "tables": str(tmp_path / "tables"),
         "checkpoint_interval_ms": "500",
     }
-    command = runner_command("flights", root, options=options)
+    command = runner_command("flights", root, StartRequest(options=options))
     with (
         dagster_dev(tmp_path / "dagster", root) as dagster,
         RunnerProcess(command, log=tmp_path / "runner.log") as process,

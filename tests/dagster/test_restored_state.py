@@ -350,8 +350,9 @@ def test_a_job_that_does_not_start_from_the_savepoint_is_started_from_where_it_s
     head = harbour.head
     drivers = Drivers(root=harbour.root, fails=True)
     with pytest.raises(dg.Failure, match=r"RestartError: .* did not start from savepoint .*it does not fit"):
-        rewind(harbour, instance, drivers)
+        rewind(harbour, instance, drivers, keep_output=True)
     assert drivers.asked == ["nightly", "again"]
+    assert [kept for kept, *_ in drivers.options] == [True, False]
     assert harbour.head == head
     assert instance.get_latest_materialization_event(KEY) is None
 

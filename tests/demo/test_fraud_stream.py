@@ -18,6 +18,7 @@ from lakestate.examples.fraud.data import write_files
 from lakestate.examples.fraud.truth import compute_truth
 from lakestate.runner_events import Failed
 from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.start_request import StartRequest
 from state_engine.inspect import open_job, read_state
 
 BEFORE, AFTER = 4, 3  # files that the first release and the next one read
@@ -64,7 +65,8 @@ class Fraud:
 
     def run(self, *, parallelism: int, crash_at: str | None = None) -> int:
         options = {"input": str(self.input), "tables": str(self.tables)}
-        command = runner_command("fraud", self.root, options=options, parallelism=parallelism, available_now=True)
+        request = StartRequest(options=options, parallelism=parallelism, available_now=True)
+        command = runner_command("fraud", self.root, request)
         with RunnerProcess(command, log=self._folder / "runner.log", crash_at=crash_at) as process:
             for event in process.events():
                 assert not isinstance(event, Failed), event

@@ -11,6 +11,7 @@ from lakestate.examples.orders.data import write_files
 from lakestate.examples.orders.truth import compute_truth
 from lakestate.runner_events import Failed, Started
 from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.start_request import StartRequest
 
 PARTS = 48  # twelve days: long enough for cancelled orders and late payments
 
@@ -24,9 +25,8 @@ class Orders:
         self._options = {"input": str(self.input), "tables": str(self.tables), "files_per_epoch": "12"}
 
     def process(self, *, crash_at: str | None = None, parallelism: int, available_now: bool = False) -> RunnerProcess:
-        command = runner_command(
-            "orders", self.root, options=self._options, parallelism=parallelism, available_now=available_now
-        )
+        request = StartRequest(options=self._options, parallelism=parallelism, available_now=available_now)
+        command = runner_command("orders", self.root, request)
         return RunnerProcess(command, log=self._log, crash_at=crash_at)
 
     def run(self, process: RunnerProcess) -> int:

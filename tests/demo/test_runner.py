@@ -22,6 +22,7 @@ from lakestate.runner_events import (
     encode_event,
 )
 from lakestate.runner_process import runner_command
+from lakestate.start_request import StartRequest
 from state_engine.log.records import Ack, BaseReference, Manifest, OperatorEpoch, Span, StateStatistics
 from state_engine.spark.driver.progress import EpochHistory, EpochSummary
 from state_engine.storage.job_lock import holding
@@ -167,6 +168,7 @@ def test_an_unknown_job_fails_by_name_before_anything_starts() -> None:
 
 
 ASKED = """
+import sys
 import state_engine.spark
 import typer
 from lakestate import runner
@@ -176,8 +178,11 @@ class Job:
     def start(self, *, cancelled, **asked):
         raise LakestateError(f"{asked}, cancelled: {cancelled()}")
 
+def session(kind):
+    return lambda *given, **more: print(kind, given, sorted(more.items()), file=sys.stderr)
+
 runner.load_job = lambda name: lambda spark, root, options: Job()
-state_engine.spark.local_session = lambda *_, **__: None
+state_engine.spark.local_session, state_engine.spark.cluster_session = session("local"), session("cluster")
 app = typer.Typer()
 app.command()(runner.run)
 app()
@@ -191,14 +196,59 @@ def test_a_start_gets_the_arguments_of_the_command_line(tmp_path: Path) -> None:
         "max_parallelism": 128,
         "parallelism": 3,
     }
-    wanted["allow_changed_sources"] = [0, 2]
-    arguments: Any = {**wanted, "allow_non_restored_state": True, "options": {}}
-    command = [sys.executable, "-c", ASKED, *runner_command("flights", tmp_path, **arguments)[3:]]
-    event = decode_event(subprocess.run(command, capture_output=True, check=False).stdout)
-    assert isinstance(event, Failed)
-    for name, value in {**wanted, "allow_non_restored_state": True, "available_now": False}.items():
+    wanted |= {"allow_non_restored_state": True, "keep_output": True, "adopt_sinks": True, "strict": True}
+    event, said = asked(tmp_path, StartRequest(**wanted, allow_changed_sources=(0, 2), cores="3"))
+    for name, value in {**wanted, "allow_changed_sources": [0, 2], "available_now": False}.items():
         assert f"'{name}': {value!r}" in event.message
     assert event.message.endswith("cancelled: False")
+    assert "local ('lakestate-flights', '3') [('connectors', ()), ('extra', {})]" in said
+
+
+def asked(root: Path, request: StartRequest) -> tuple[Failed, str]:
+    """Returns how a runner ends that has neither Spark nor a job, and what it said of its session."""
+    command = [sys.executable, "-c", ASKED, *runner_command("flights", root, request)[3:]]
+    done = subprocess.run(command, capture_output=True, check=False)
+    event = decode_event(done.stdout)
+    assert isinstance(event, Failed)
+    return event, done.stderr.decode()
+
+
+def test_a_session_on_a_cluster_gets_its_settings(tmp_path: Path) -> None:
+    cluster: Any = {"master": "spark://host:7077", "python": "/opt/python", "environment": "/env.tar.gz"}
+    _, said = asked(tmp_path, StartRequest(**cluster, conf={"spark.executor.memory": "4g"}))
+    more = [
+        ("connectors", ()),
+        ("environment", "/env.tar.gz"),
+        ("extra", {"spark.executor.memory": "4g"}),
+        ("python", "/opt/python"),
+    ]
+    assert f"cluster ('spark://host:7077', 'lakestate-flights') {more}" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"master": "local[4]"}, "is no cluster"),
+        ({"master": ""}, "is no cluster"),
+        ({"cores": "many"}, "no number of task slots"),
+        ({"python": "/opt/python"}, "`--python` is for a cluster"),
+        ({"environment": "/env.tar.gz"}, "`--environment` is for a cluster"),
+        ({"master": "yarn", "cores": "4"}, "for a session on this machine"),
+        ({"master": "yarn", "environment": "env.tar.gz"}, "is relative"),
+        ({"conf": {"spark.master": "local[4]"}}, "spark.master is not set by"),
+        ({"conf": {"spark.pyspark.python": "python3"}}, "spark.pyspark.python is not set by"),
+        ({"conf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "seems to be a secret"),
+    ],
+)
+def test_settings_of_a_session_that_do_not_fit_are_refused_before_anything_starts(
+    tmp_path: Path, settings: dict[str, Any], told: str
+) -> None:
+    event, said = asked(tmp_path, StartRequest(**settings))
+    assert event.error == "SessionError"
+    assert told in event.message
+    assert event.action
+    assert "lakestate-flights" not in said
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_job_that_is_held_is_refused_before_spark_starts(tmp_path: Path) -> None:

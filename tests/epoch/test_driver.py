@@ -104,10 +104,15 @@ TWO = Barrier(uid="total", subtask=0, attempt="2")
     ("result", "error"),
     [([], MissingAckError), ([ONE, TWO], InconsistentAttemptsError), (EpochError("the engine gave up"), EpochError)],
 )
-def test_tries_are_bounded_and_share_one_processing_time(result: Any, error: type[EpochError]) -> None:
-    tasks = Scripted(*[result] * 9)
-    with pytest.raises(error):
-        Simulation().start().epochs.run_epoch(tasks, SourcePositions())
+def test_tries_are_bounded_and_share_one_processing_time(
+    result: Any, error: type[EpochError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks, epochs, told = Scripted(*[result] * 9), Simulation().start().epochs, []
+    monkeypatch.setattr(epochs, "_on_retry", lambda plan, why: told.append((plan.retry, type(why))))
+    with pytest.raises(error) as raised:
+        epochs.run_epoch(tasks, SourcePositions())
+    assert told == [(retry, error) for retry in (1, 2, 3)]
+    assert "after 4 attempts: " in str(raised.value) or error is EpochError
     assert len(tasks.processing_times) == 4
     assert len(set(tasks.processing_times)) == 1
 

@@ -20,8 +20,9 @@ from root_archive import archive_of, pack
 from root_rows import write_rows
 
 import state_engine
+from lakestate.start_request import StartRequest
 from lakestate.supervision.places import driver_folder
-from lakestate.supervision.records import StartRequest, Wanted, WantedFile
+from lakestate.supervision.records import Wanted, WantedFile
 from state_engine.api import CheckpointConfig, EmbeddedRocksDBStateBackend, FileSystemCheckpointStorage, Types
 from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.clock import SystemClock

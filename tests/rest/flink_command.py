@@ -18,6 +18,7 @@ from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import job_id
 from lakestate.runner_events import AnyEvent, EpochSealed, Failed
 from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.start_request import StartRequest
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".flink-cli"
@@ -117,7 +118,7 @@ def running_job(folder: Path, *, token: str | None = None) -> Iterator[Running]:
     kept = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
-        process = RunnerProcess(runner_command(JOB, folder, options={}), log=folder / "runner.log")
+        process = RunnerProcess(runner_command(JOB, folder, StartRequest()), log=folder / "runner.log")
     finally:
         for name, value in kept.items():
             if value is None:

@@ -80,9 +80,10 @@ class Running:
             attempts = [epoch.attempts for epoch in client.epochs if epoch.kind == "epoch"]
             wait_for(
                 lambda: client.spark_jobs == sum(attempts),
-                f"one job in Spark's books for each attempt at a batch, not {client.spark_jobs} for {attempts}",
+                f"one job in Spark's books for each attempt at a batch: {attempts}",
                 20,
             )
+            assert sum(attempts) <= len(attempts) + 1, "epochs run again only if something fails"
         ran = Ran(self.folder / "root", self.folder.name, start)
         assert ran.manifest.generation == (2 if start.number else 1)
         for part in self.parts:

@@ -66,13 +66,12 @@ def test_giving_up_is_kept_until_the_next_start(drivers) -> None:
 
 
 def test_what_was_allowed_once_is_not_allowed_to_a_restart(drivers) -> None:
-    wanted = failed(drivers, allow_changed_sources=(0, 1), adopt_sinks=True, keep_output=True)
-    assert "--keep-output --adopt-sinks --allow-changed-sources 0 --allow-changed-sources 1" in arguments(drivers)
+    wanted = failed(drivers, allow_changed_sources=(0, 1), adopt_sinks=True)
+    assert "--adopt-sinks --allow-changed-sources 0 --allow-changed-sources 1" in arguments(drivers)
     restart_driver(drivers.root, drivers.job, wanted)
     drivers.until(Condition.FAILED)
     assert "--allow-changed-sources" not in arguments(drivers)
     assert "--adopt-sinks" not in arguments(drivers)
-    assert "--keep-output" not in arguments(drivers)
 
 
 @pytest.mark.parametrize("done", [False, True])
@@ -82,7 +81,7 @@ def test_a_restore_is_repeated_until_it_is_done(drivers, done: bool) -> None:
     restored = {"restore": "sp-1", "uid_mapping": {"planes": "aircraft"}, "max_parallelism": 32}
     wanted = failed(drivers, **restored, allow_non_restored_state=True, keep_output=True)
     assert wanted.generation == 1
-    told = "--restore sp-1 --uid-mapping planes=aircraft --max-parallelism 32 --allow-non-restored-state --keep-output"
+    told = "--restore sp-1 --uid-mapping planes=aircraft --max-parallelism 32"
     assert told in arguments(drivers)
     if done:
         log.restore(log.head)
@@ -90,3 +89,20 @@ def test_a_restore_is_repeated_until_it_is_done(drivers, done: bool) -> None:
     drivers.until(Condition.FAILED)
     assert (told in arguments(drivers)) == (not done)
     assert any(name in arguments(drivers) for name in told.split() if name.startswith("--")) == (not done)
+    assert ("--keep-output" in arguments(drivers)) == (not done)
+    assert "--allow-non-restored-state" in arguments(drivers), "each start needs it, as long as the log has the state"
+
+
+def test_output_is_kept_until_an_epoch_is_sealed(drivers) -> None:
+    """What was left out is owed by the log until then, and each start leaves it out anew; but no later debt."""
+    log = JobBuilder(drivers.root, drivers.job, [state("aircraft", "legs", "tailnum string", "bigint")])
+    log.epoch({("aircraft", "legs"): [put("N1", 1)]})
+    wanted = failed(drivers, keep_output=True)
+    for sealed in (False, True):
+        if sealed:
+            log.epoch({("aircraft", "legs"): [put("N1", 2)]})
+        restart_driver(drivers.root, drivers.job, wanted)
+        wanted = drivers.until(Condition.FAILED).wanted
+        wanted = note_failure(drivers.root, drivers.job, wanted, "it failed")
+        assert ("--keep-output" in arguments(drivers)) == (not sealed)
+        assert wanted.request.keep_output == (not sealed)

@@ -71,6 +71,11 @@ def test_a_stream_goes_to_a_cluster_and_back(drivers, execute) -> None:
     execute("start", cores="2", conf={"spark.driver.memory": "3g"})
     assert "--cores 2 --conf spark.driver.memory=3g" in drivers.log()
     assert "--master" not in drivers.log()
+    execute("start", conf={})
+    assert "--conf" not in drivers.log()
+    assert "SessionError" in execute("start", master="yarn", cores="2").description
+    assert "SessionError" in execute("start", python="/opt/python").description
+    assert "--conf" not in drivers.log(), "nothing was started"
 
 
 def test_the_trigger_interval_is_the_launchpads_or_the_policys_or_that_of_the_last_start(drivers, execute) -> None:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from lakestate.plain_json import encode_plain
-from lakestate.supervision.records import VERSION, Attempt, StartRequest, Wanted, WantedFile
+from lakestate.start_request import StartRequest
+from lakestate.supervision.records import VERSION, Attempt, Wanted, WantedFile
 from state_engine.errors import CorruptionError, UnsupportedVersionError
 
 REQUEST = StartRequest(

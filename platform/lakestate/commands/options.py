@@ -1,14 +1,15 @@
 """Options that several verbs share: which savepoint to take or restore, how to start a job, how to reach one."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlparse
 
 import typer
 
 from lakestate.commands.common import ROOT_VARIABLE, checked_root
-
-if TYPE_CHECKING:
-    from lakestate.supervision import StartRequest
+from lakestate.start_request import StartRequest
+from state_engine.errors import SessionError
 
 URL_VARIABLE = "LAKESTATE_URL"
 
@@ -52,8 +53,8 @@ Python = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="With --master: the executors' interpreter, which has Lakestate and the job's package. Default: this "
-        "one, by its path.",
+        help="With --master: the executors' interpreter, which has Lakestate and the job's package. Default: that of "
+        "the environment, or this one, by its path.",
     ),
 ]
 Environment = Annotated[
@@ -99,7 +100,9 @@ DiscardState = Annotated[
 ]
 KeepOutput = Annotated[
     bool,
-    typer.Option("--keep-output", help="Do not change the sinks: neither retract output nor write owed output."),
+    typer.Option(
+        "--keep-output", help="Keep the rows that sinks have, and leave out owed output that a sink cannot take."
+    ),
 ]
 AdoptSinks = Annotated[
     bool,
@@ -162,8 +165,9 @@ def request_of(
     restore: str | None,
     uid_mapping: Sequence[str] | None,
     conf: Sequence[str] | None,
+    environment: str | None,
     **others: Any,
-) -> "StartRequest":
+) -> StartRequest:
     """Returns the start request of a job, from the options of `lakestate run` and `lakestate start`.
 
     Args:
@@ -171,30 +175,29 @@ def request_of(
         restore: `--restore`.
         uid_mapping: `--uid-mapping`.
         conf: `--conf`.
+        environment: `--environment`; a path is relative to the working directory.
         others: The other fields of `StartRequest`.
 
     Raises:
         BadParameter: An option is not name=value, or belongs to a restore or a cluster and there is none.
     """
-    from lakestate.supervision import StartRequest
-
     for name, value in (("--uid-mapping", uid_mapping), ("--max-parallelism", others.get("max_parallelism"))):
         if value and restore is None:
             raise typer.BadParameter("goes with --restore, such as --restore latest", param_hint=name)
-    for name in ("python", "environment"):
-        if others.get(name) and others.get("master") is None:
-            raise typer.BadParameter("goes with --master, such as --master spark://host:7077", param_hint=f"--{name}")
-    if others.get("cores") and others.get("master") is not None:
-        raise typer.BadParameter(
-            "is for a session on this machine; a cluster takes --conf spark.executor.cores=N", param_hint="--cores"
-        )
-    return StartRequest(
+    request = StartRequest(
         options=options_of(option),
         restore=restore,
         uid_mapping=uids_of(uid_mapping),
         conf=options_of(conf, "--conf"),
+        environment=environment
+        and (environment if urlparse(environment).scheme else str(Path(environment).absolute())),
         **others,
     )
+    try:
+        request.check_session()
+    except SessionError as error:
+        raise typer.BadParameter(f"{error.message} {error.action}") from None
+    return request
 
 
 def options_of(given: Sequence[str] | None, hint: str = "--option") -> dict[str, str]:

@@ -99,6 +99,7 @@ def run(
         restore,
         uid_mapping,
         conf,
+        environment,
         max_parallelism=max_parallelism,
         allow_non_restored_state=allow_non_restored_state,
         resume_state=tuple(resume_state or ()),
@@ -113,7 +114,6 @@ def run(
         cores=cores,
         master=master,
         python=python,
-        environment=environment,
         rest_address=rest_address,
         rest_port=rest_port,
     )

@@ -73,6 +73,7 @@ def start(
         restore,
         uid_mapping,
         conf,
+        environment,
         max_parallelism=max_parallelism,
         allow_non_restored_state=allow_non_restored_state,
         resume_state=tuple(resume_state or ()),
@@ -87,7 +88,6 @@ def start(
         cores=cores,
         master=master,
         python=python,
-        environment=environment,
         rest_address=rest_address,
         rest_port=rest_port,
     )

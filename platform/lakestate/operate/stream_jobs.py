@@ -9,7 +9,8 @@ from pydantic import Field
 from lakestate.assets.failures import named_failures, refused
 from lakestate.assets.names import dagster_name, run_tags, stream_pool
 from lakestate.resources import JobControlResource
-from lakestate.supervision import Condition, StartRequest, wanted_of
+from lakestate.start_request import StartRequest
+from lakestate.supervision import Condition, wanted_of
 from state_engine.savepoint import SavepointRequest
 
 _START = (
@@ -33,18 +34,22 @@ class StartConfig(dg.Config):
     allow_non_restored_state: bool = Field(False, description="For restore: skip state of operators that are gone.")
     resume_state: list[str] = Field([], description="Operators, removed and added again, that get their old state.")
     discard_state: list[str] = Field([], description="Operators, removed and added again, that start without state.")
-    keep_output: bool = Field(False, description="Do not change the sinks: neither retract nor write owed output.")
+    keep_output: bool = Field(
+        False, description="Keep the rows that sinks have, and leave out owed output that a sink cannot take."
+    )
     adopt_sinks: bool = Field(False, description="Keep rows in the sinks that the state root does not know about.")
     allow_changed_sources: list[int] = Field([], description="Numbers of sources that are allowed to have changed.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
     trigger_interval_ms: int | None = Field(None, ge=0, description="Time between the beginnings of two epochs, in ms.")
-    cores: str | None = Field(None, description="Task slots of a Spark session on this machine.")
+    cores: str | None = Field(None, description="Task slots of a Spark session on this machine, not on a cluster.")
     master: str | None = Field(
         None, description="Address of a cluster: spark://HOST:7077, yarn, k8s://https://HOST:443."
     )
     python: str | None = Field(None, description="The interpreter of the cluster's executors.")
     environment: str | None = Field(None, description="A packed environment that Spark sends to the executors.")
-    conf: dict[str, str] = Field({}, description="Further settings of Spark, but no secrets.")
+    conf: dict[str, str] | None = Field(
+        None, description="Further settings of Spark, but no secrets. They replace those of the last start."
+    )
 
 
 class StopConfig(dg.Config):
@@ -98,13 +103,15 @@ def _request(
     before = wanted_of(job_control.root, job)
     last_request = before.request.restored() if before is not None else StartRequest()
     given = config.model_dump(exclude_defaults=True)
-    if config.master is not None:
-        last_request = msgspec.structs.replace(last_request, cores=None)
-    elif config.cores is not None:
-        last_request = msgspec.structs.replace(last_request, master=None, python=None, environment=None)
+    if config.master or config.cores:  # a session of its own, without settings of the last one
+        last_request = msgspec.structs.replace(
+            last_request, cores=None, master=None, python=None, environment=None, conf={}
+        )
     if trigger_interval_ms is not None:
         given.setdefault("trigger_interval_ms", trigger_interval_ms)
-    return msgspec.convert(msgspec.to_builtins(last_request) | given, StartRequest)
+    request = msgspec.convert(msgspec.to_builtins(last_request) | given, StartRequest)
+    request.check_session()
+    return request
 
 
 __all__ = ["StartConfig", "StopConfig", "build_stream_jobs"]

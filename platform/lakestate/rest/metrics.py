@@ -49,7 +49,9 @@ def _of_jobs(views: list[JobView]) -> Iterator[Metric]:
         "lakestate_records", "Records that the epochs of this process read from sources.", labels=("job",)
     )
     retries = CounterMetricFamily(
-        "lakestate_epoch_retries", "Repeated runs of epochs, for example after a worker died.", labels=("job",)
+        "lakestate_epoch_retries",
+        "Repeated runs of epochs that were sealed, for example after a worker died.",
+        labels=("job",),
     )
     for view in views:
         running.add_metric((view.name, view.state), float(view.end_ms < 0))

@@ -1,10 +1,11 @@
 """Starts, watches and stops the driver processes of registered jobs on this machine."""
 
+from lakestate.start_request import StartRequest
 from lakestate.supervision.awaiting import await_start
 from lakestate.supervision.heartbeat import HANGS_AFTER, Condition, Heartbeat, failure_of, look
 from lakestate.supervision.log import LastWords, log_path, trim_log
 from lakestate.supervision.places import NoControlFolderError, driver_folder
-from lakestate.supervision.records import Attempt, StartRequest, Wanted, wanted_of
+from lakestate.supervision.records import Attempt, Wanted, wanted_of
 from lakestate.supervision.replacing import replace_driver
 from lakestate.supervision.restarts import give_up, note_failure, restart_driver
 from lakestate.supervision.start import DriverStartError, StartedDriver, driver_command, start_driver

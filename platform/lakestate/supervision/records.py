@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from lakestate.plain_json import encode_plain
+from lakestate.start_request import StartRequest
 from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
 from state_engine.errors import CorruptionError, UnsupportedVersionError
 from state_engine.storage import durable
@@ -24,77 +25,6 @@ _FILE, _MUTEX = "wanted.json", "wanted.lock"
 _LONGEST_CAUSE = 3_000
 _KEPT = 500
 """How many of the newest attempts are kept."""
-
-
-class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How a driver is started; a restart uses the same request. The environment, which may hold secrets, is not stored.
-
-    Attributes:
-        options: For the job's factory.
-        parallelism: Subtasks of every operator; by default that of the job.
-        cores: Task slots of the local Spark session.
-        master: Address of a cluster; by default the session is local.
-        python: The interpreter of the cluster's executors.
-        environment: A packed environment that Spark sends to the executors.
-        conf: Further settings of Spark.
-        restore: What a new generation starts from. This happens once: a later restart goes on from the new epochs.
-        uid_mapping: For the restore: former uids of operators to their current ones.
-        max_parallelism: For the restore: new number of key groups for all keys.
-        allow_non_restored_state: For the restore: skip the state of operators that the job no longer has.
-        resume_state: Operators that were removed and added again, and go on with their old state.
-        discard_state: Operators that were removed and added again, and start without state.
-        keep_output: Do not change the sinks; for the restore, or only for this start, not a restart.
-        adopt_sinks: Keep rows in sinks that the state root does not know about; only for this start, not a restart.
-        allow_changed_sources: Numbers of sources that may have changed; only for this start, not a restart.
-        strict: Fail if there is state that the code does not read.
-        available_now: Stop after reading the input that is available now.
-        trigger_interval_ms: Time between the beginnings of two epochs with input; by default that of the engine.
-        rest_address: Where the job's REST server listens.
-        rest_port: Its port.
-        directory: Working directory, for relative paths in options; by default that of the process that starts it.
-    """
-
-    options: dict[str, str] = {}
-    parallelism: int | None = None
-    cores: str | None = None
-    master: str | None = None
-    python: str | None = None
-    environment: str | None = None
-    conf: dict[str, str] = {}
-    restore: str | None = None
-    uid_mapping: dict[str, str] = {}
-    max_parallelism: int | None = None
-    allow_non_restored_state: bool = False
-    resume_state: tuple[str, ...] = ()
-    discard_state: tuple[str, ...] = ()
-    keep_output: bool = False
-    adopt_sinks: bool = False
-    allow_changed_sources: tuple[int, ...] = ()
-    strict: bool = False
-    available_now: bool = False
-    trigger_interval_ms: int | None = None
-    rest_address: str | None = None
-    rest_port: int | None = None
-    directory: str = ""
-
-    def placed(self) -> "StartRequest":
-        """Returns the request with a working directory: that of this process, unless the request has one."""
-        return msgspec.structs.replace(self, directory=self.directory or str(Path.cwd()))
-
-    def restored(self) -> "StartRequest":
-        """Returns the request for a restart after the restore is done: the job goes on from the epochs since then."""
-        return msgspec.structs.replace(
-            self,
-            restore=None,
-            uid_mapping={},
-            max_parallelism=None,
-            allow_non_restored_state=False,
-            resume_state=(),
-            discard_state=(),
-            keep_output=False,
-            adopt_sinks=False,
-            allow_changed_sources=(),
-        )
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +43,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         state: Whether the job shall run.
         since: When that was last requested, in ms.
         request: How its driver is started.
-        generation: The newest one of the job at the time of the request, if it has a restore; 0 if there was none.
+        generation: The newest one of the job at the time of the request, if that has a restore or keeps output; else 0.
+        epoch: The newest epoch of that generation; 0 if there was none.
         attempts: Starts since then, oldest first. The first one was requested, the others are restarts.
         gave_up: Why there are no more restarts; empty if there may be more.
         checksum: SHA-256 of the document without it, as compact JSON. Version 1 had none.
@@ -124,6 +55,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     request: StartRequest
     generation: int = 0
+    epoch: int = 0
     attempts: tuple[Attempt, ...] = ()
     gave_up: str = ""
     checksum: str = ""

@@ -4,10 +4,11 @@ from contextlib import suppress
 
 from lakestate.control import process_of
 from lakestate.errors import JobNotRunningError
+from lakestate.start_request import StartRequest
 from lakestate.supervision.places import absolute_root, driver_folder
-from lakestate.supervision.records import StartRequest, Wanted, WantedFile
+from lakestate.supervision.records import WantedFile
 from lakestate.supervision.restarts import restart_driver
-from lakestate.supervision.start import Command, driver_command, newest_generation
+from lakestate.supervision.start import Command, driver_command, wanted_from
 from lakestate.supervision.stop import PATIENCE_S, DriverNotEndedError, end_in_order
 from state_engine.clock import Clock, SystemClock
 
@@ -39,9 +40,8 @@ def replace_driver(
         DriverStartError: The process cannot be started.
     """
     root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
-    now_ms, generation = (clock or SystemClock()).now_ms(), newest_generation(root, job)
-    wanted = Wanted(state="running", since=now_ms, request=request.placed(), generation=generation)
-    wanted = wanted.with_start(now_ms)
+    now_ms = (clock or SystemClock()).now_ms()
+    wanted = wanted_from(root, job, request.placed(), now_ms).with_start(now_ms)
     file = WantedFile(folder)
     with file.locked() as before:
         file.write(wanted)

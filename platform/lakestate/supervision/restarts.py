@@ -8,8 +8,9 @@ import msgspec
 from lakestate.control import read_endpoint
 from lakestate.supervision.places import absolute_root, driver_folder
 from lakestate.supervision.records import Wanted, WantedFile
-from lakestate.supervision.start import Command, StartedDriver, driver_command, launch, newest_generation
+from lakestate.supervision.start import Command, StartedDriver, driver_command, launch, newest_position
 from state_engine.clock import Clock, SystemClock
+from state_engine.inspect import open_job
 from state_engine.storage.job_lock import taken
 
 
@@ -40,15 +41,30 @@ def restart_driver(
         with file.locked() as wanted:
             if wanted is None or wanted != seen or wanted.state != "running":
                 return None
-            wanted = wanted.with_start((clock or SystemClock()).now_ms())
+            wanted = _without_done(root, job, wanted).with_start((clock or SystemClock()).now_ms())
             file.write(wanted)
         # These confirmations were given for one start only, so a restart does not repeat them.
         request = msgspec.structs.replace(wanted.request, adopt_sinks=False, allow_changed_sources=())
-        if not request.restore:
-            request = msgspec.structs.replace(request, keep_output=False)
-        elif newest_generation(root, job) > wanted.generation:
+        if request.restore and newest_position(root, job)[0] > wanted.generation:
             request = request.restored()
         return StartedDriver(launch(folder, command(job, root, request), request.directory, lock), wanted.restarts)
+
+
+def _without_done(root: str, job: str, wanted: Wanted) -> Wanted:
+    """Returns what is wanted without `keep_output` once an epoch has been sealed, unless it belongs to a restore.
+
+    Until then the output that was left out is still owed by the log, and each start leaves it out anew. Later debts
+    must not be left out.
+    """
+    request = wanted.request
+    if not request.keep_output or request.restore:
+        return wanted
+    head = open_job(root, job).newest()
+    if head is None or head.manifest.kind not in ("epoch", "idle"):
+        return wanted
+    if (head.manifest.generation, head.manifest.epoch) <= (wanted.generation, wanted.epoch):
+        return wanted
+    return msgspec.structs.replace(wanted, request=msgspec.structs.replace(request, keep_output=False))
 
 
 def note_failure(root: str, job: str, seen: Wanted, cause: str, *, clock: Clock | None = None) -> Wanted | None:

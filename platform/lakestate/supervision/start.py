@@ -10,9 +10,10 @@ from typing import NamedTuple
 from lakestate.control import process_of, read_endpoint
 from lakestate.registry import find_job
 from lakestate.runner_process import runner_command
+from lakestate.start_request import StartRequest
 from lakestate.supervision.log import begin_events, begin_log
 from lakestate.supervision.places import absolute_root, driver_folder
-from lakestate.supervision.records import StartRequest, Wanted, WantedFile
+from lakestate.supervision.records import Wanted, WantedFile
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import LakestateError
 from state_engine.inspect import open_job
@@ -35,32 +36,7 @@ class StartedDriver(NamedTuple):
 
 def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool = False) -> list[str]:
     """Returns the command line of a runner that reports its start and its end, and with `epochs` each epoch too."""
-    return runner_command(
-        job,
-        root,
-        options=request.options,
-        restore=request.restore,
-        uid_mapping=request.uid_mapping,
-        max_parallelism=request.max_parallelism,
-        allow_non_restored_state=request.allow_non_restored_state,
-        resume_state=request.resume_state,
-        discard_state=request.discard_state,
-        keep_output=request.keep_output,
-        adopt_sinks=request.adopt_sinks,
-        allow_changed_sources=request.allow_changed_sources,
-        strict=request.strict,
-        parallelism=request.parallelism,
-        available_now=request.available_now,
-        trigger_interval_ms=request.trigger_interval_ms,
-        cores=request.cores,
-        master=request.master,
-        python=request.python,
-        environment=request.environment,
-        conf=request.conf,
-        rest_address=request.rest_address,
-        rest_port=request.rest_port,
-        epochs=epochs,
-    )
+    return runner_command(job, root, request, epochs=epochs)
 
 
 def start_driver(
@@ -91,16 +67,21 @@ def start_driver(
             raise already_running(root, job, process.holder if process is not None else Holder(None))
         file = WantedFile(folder)
         with file.locked():
-            before = newest_generation(root, job) if request.restore else 0
-            wanted = Wanted(state="running", since=now_ms, request=request, generation=before)
+            wanted = wanted_from(root, job, request, now_ms)
             file.write(wanted.with_start(now_ms))
         return StartedDriver(launch(folder, command(job, root, request), request.directory, lock), 0)
 
 
-def newest_generation(root: str, job: str) -> int:
-    """Returns the newest generation of a job that has a sealed epoch; 0 if it never ran."""
+def wanted_from(root: str, job: str, request: StartRequest, now_ms: int) -> Wanted:
+    """Returns that a job shall run, with a request; and where it is now, if what the request allows ends with that."""
+    generation, epoch = newest_position(root, job) if request.restore or request.keep_output else (0, 0)
+    return Wanted(state="running", since=now_ms, request=request, generation=generation, epoch=epoch)
+
+
+def newest_position(root: str, job: str) -> tuple[int, int]:
+    """Returns the newest generation of a job that has a sealed epoch, and that epoch; zeros if it never ran."""
     head = open_job(root, job).newest()
-    return head.manifest.generation if head is not None else 0
+    return (head.manifest.generation, head.manifest.epoch) if head is not None else (0, 0)
 
 
 def launch(folder: Path, command: list[str], directory: str, lock: int) -> int:
@@ -139,6 +120,7 @@ __all__ = [
     "StartedDriver",
     "driver_command",
     "launch",
-    "newest_generation",
+    "newest_position",
     "start_driver",
+    "wanted_from",
 ]

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from lakestate.errors import JobNotRunningError
 from lakestate.examples.files import newest_number
+from lakestate.start_request import StartRequest
 from lakestate.supervision.heartbeat import Condition, look
 from lakestate.supervision.log import log_path
 from lakestate.supervision.places import driver_folder
-from lakestate.supervision.records import StartRequest
 from lakestate.supervision.start import start_driver
 from lakestate.supervision.stop import DriverNotEndedError, kill_driver, stop_driver
 from lakestate.up.feeder import SOURCES

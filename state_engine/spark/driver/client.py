@@ -46,7 +46,7 @@ from state_engine.spark.driver.running_query import RunningQuery
 from state_engine.spark.driver.savepoint_writer import SparkWriter
 from state_engine.spark.driver.source_lag import SourceLag, SourceLags
 from state_engine.spark.driver.startup import Started, StartOptions, start_up
-from state_engine.spark.driver.tasks import SparkTasks
+from state_engine.spark.driver.tasks import SparkTasks, log_retry
 from state_engine.spark.driver.trigger import TriggerInterval, checked_interval
 from state_engine.spark.graph.definition import JobDefinition
 from state_engine.spark.graph.upstream import client_options
@@ -123,6 +123,7 @@ class JobClient:
             started.crash,
             lock=self._lock,
             inline_threshold=settings.data_inline_threshold,
+            on_retry=log_retry,
         )
         # Spark refuses two queries with one name, and a new driver fences the old one without stopping its query first.
         name = f"lakestate-{job.name}-{head.stored.manifest.incarnation[:8]}"

@@ -22,8 +22,8 @@ class EpochSummary(NamedTuple):
         kind: The kind of its manifest, such as `epoch`.
         records: How many records the operators that sources feed have read.
         seconds: From its plan to E8, with all attempts.
-        attempts: How often its tasks ran, which is the number of its Spark jobs. Above 1 if a worker process died, for
-            example; the log says why each time. 0 for a restore of key groups, which runs none.
+        attempts: How often its tasks ran. Above 1 if a worker process died, for example; the log says why each time.
+            0 for a restore of key groups, which runs none.
     """
 
     epoch: int

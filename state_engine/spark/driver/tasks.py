@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown, report_of
-from state_engine.epoch.acks import acknowledge
 from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, LakestateError, SessionError, StopRequestedError
 from state_engine.log.records import Barrier
@@ -40,7 +39,7 @@ class SparkTasks:
         show_records: Whether messages of failures may hold keys and records.
 
     Attributes:
-        attempts: How many attempts were made, over all epochs; each is one Spark job.
+        attempts: How many attempts were made, over all epochs.
     """
 
     def __init__(
@@ -51,10 +50,9 @@ class SparkTasks:
         self._batch = batch
         self._crash = crash
         self.attempts = 0
-        self._why_again = ""
 
     def run(self, plan: EpochPlan) -> Sequence[Barrier]:
-        """Runs E2 to E5 of an epoch. That it runs again is logged, with the reason.
+        """Runs E2 to E5 of an epoch.
 
         Raises:
             StopRequestedError: The query was stopped while the epoch ran.
@@ -63,23 +61,6 @@ class SparkTasks:
             LakestateError: A task raised it by name.
         """
         self.attempts += 1
-        if plan.retry:
-            _log.warning(
-                "Epoch %d of job %r runs again, for attempt %d: %s",
-                plan.epoch,
-                plan.job,
-                plan.retry + 1,
-                self._why_again,
-            )
-        try:
-            barriers = self._run(plan)
-        except EpochError as error:
-            self._why_again = report_of(error)
-            raise
-        self._why_again = acknowledge(plan, barriers).reason
-        return barriers
-
-    def _run(self, plan: EpochPlan) -> Sequence[Barrier]:
         session = self._batch.sparkSession
         context = session.sparkContext
         session.conf.set("spark.sql.adaptive.enabled", "false")  # it would split the epoch into one job per shuffle
@@ -105,6 +86,17 @@ class SparkTasks:
         return barriers
 
 
+def log_retry(plan: EpochPlan, error: LakestateError) -> None:
+    """Logs that an epoch runs again.
+
+    Args:
+        plan: That of the next attempt.
+        error: Why the last one did not end well.
+    """
+    why = report_of(error)
+    _log.warning("Epoch %d of job %r runs again, for attempt %d: %s", plan.epoch, plan.job, plan.retry + 1, why)
+
+
 def _given_up(plan: EpochPlan, told: SparkFailure) -> LakestateError:
     where = f"epoch {plan.epoch} of job {plan.job!r}"
     uids = shorten(", ".join(repr(operator.uid) for operator in plan.operators), LONGEST_VALUE)
@@ -115,4 +107,4 @@ def _given_up(plan: EpochPlan, told: SparkFailure) -> LakestateError:
     )
 
 
-__all__ = ["SparkTasks"]
+__all__ = ["SparkTasks", "log_retry"]

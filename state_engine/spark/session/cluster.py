@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from state_engine.errors import SessionError
 from state_engine.spark.jars import connector_jars, delta_jars
 from state_engine.spark.session.executors import is_this_machine
-from state_engine.spark.session.local import CLUSTER_DEFAULTS, LOCAL_DEFAULTS, driver_options
+from state_engine.spark.session.local import CLUSTER_DEFAULTS, LOCAL_DEFAULTS, driver_options, with_extra
 
 _ENVIRONMENT = "lakestate-environment"
 """Name of the folder in which an executor unpacks the environment that it is sent, below its working directory."""
@@ -43,7 +43,8 @@ def cluster_session(
             address that Spark can read.
         jars_folder: A folder with Delta's jars, for machines without a network.
         connectors: Spark's connectors whose jars the session gets, too: `kafka`.
-        extra: Settings that are added to, or replace, those of the session.
+        extra: Settings that are added to, or replace, those of the session; to `spark.jars` and `spark.archives` they
+            are added.
 
     Raises:
         SessionError: The master is this machine; this process has, or had, a session of another kind; or there is no
@@ -51,10 +52,7 @@ def cluster_session(
         JarsUnavailableError: Delta's jars are neither cached nor available.
     """
     if is_this_machine(master):
-        raise SessionError(
-            f"{master!r} is no cluster but this machine.",
-            action="Use local_session(); on the command line give `--cores` in place of `--master`.",
-        )
+        raise SessionError(f"{master!r} is no cluster but this machine.", action="Use local_session().")
     if environment is not None and not urlparse(str(environment)).scheme and not Path(environment).is_file():
         raise SessionError(
             f"There is no packed environment {str(environment)!r}.",
@@ -116,7 +114,7 @@ def cluster_settings(
     if environment is not None:
         settings["spark.archives"] = f"{environment}#{_ENVIRONMENT}"
         settings["spark.pyspark.python"] = python or f"./{_ENVIRONMENT}/bin/python"
-    return settings | dict(extra)
+    return with_extra(settings, extra)
 
 
 __all__ = ["cluster_session", "cluster_settings"]

@@ -104,7 +104,7 @@ def local_session(
         shuffle_partitions: `spark.sql.shuffle.partitions`, small because epochs are.
         memory: Heap of the JVM.
         connectors: Spark's connectors whose jars the session gets, too: `kafka`.
-        extra: Settings that are added to, or replace, the defaults.
+        extra: Settings that are added to, or replace, the defaults; to `spark.jars` they are added.
 
     Raises:
         JarsUnavailableError: Delta's jars are neither cached nor available.
@@ -143,11 +143,18 @@ def session_settings(
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": driver_options(),
-        **extra,
     }
+    settings = with_extra(settings, extra)
     if "spark.sql.warehouse.dir" not in settings:
         settings["spark.sql.warehouse.dir"] = _warehouse()
     return settings
+
+
+def with_extra(settings: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
+    """Returns settings with those of the caller, which replace ours; lists of files are joined."""
+    lists = ("spark.jars", "spark.archives")
+    joined = {name: f"{settings[name]},{extra[name]}" for name in lists if name in settings and name in extra}
+    return {**settings, **extra, **joined}
 
 
 def driver_options() -> str:
@@ -170,4 +177,5 @@ __all__ = [
     "driver_options",
     "local_session",
     "session_settings",
+    "with_extra",
 ]

@@ -3,7 +3,8 @@
 from samples import published, savepoint_called
 
 from lakestate.registry import build_dry
-from lakestate.supervision.records import StartRequest, Wanted, WantedFile, absolute_root, driver_folder
+from lakestate.start_request import StartRequest
+from lakestate.supervision.records import Wanted, WantedFile, absolute_root, driver_folder
 from state_engine.spark.driver.startup import shapes_of
 from state_engine.testing.changes import append, put
 
