@@ -14,6 +14,7 @@ from lakestate.errors import JobNotRunningError
 from lakestate.folding import fold_state
 from lakestate.resources import RestClientResource, StateStoreResource
 from lakestate.running_job import RunningJob
+from lakestate.takeover import CONFIRMED
 from state_engine.checkpoint.compaction import CompactionPlan, plan_compaction
 from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.checkpoint.table import CheckpointRow
@@ -30,7 +31,8 @@ class CompactionConfig(dg.Config):
     dry_run: bool = Field(default=False, description="Report what would be folded and removed, and change nothing.")
     stopped: bool = Field(
         default=False,
-        description="Confirm that the job does not run although its newest epoch is a minute old or less.",
+        description="Confirm that the job does not run, although its newest epoch is a minute old or less, or its root "
+        "is a bucket, where that cannot be seen.",
     )
 
 
@@ -71,7 +73,9 @@ def build_compaction_asset(job: str, *, grace_ms: int | None = None) -> dg.Asset
                 running = _running(rest_client, job)
                 context.log.info(f"{job} folds its state." if running else f"This run folds the state of {job} itself.")
                 now_ms = SystemClock().now_ms()
-                checkpoint = fold_state(state_store.root, plan, now_ms, running=running, stopped=config.stopped)
+                checkpoint = fold_state(
+                    state_store.root, plan, now_ms, running=running, stopped=config.stopped, by=CONFIRMED
+                )
             done = state_store.retain(job, strays, dry_run=config.dry_run)
         return dg.MaterializeResult(metadata=compaction_metadata(plan, checkpoint, done, uri=state_store.uri(job)))
 

@@ -14,8 +14,10 @@ from lakestate.assets.run_limits import limit_runtime
 from lakestate.policies import SavepointPolicy
 from lakestate.policies.savepoints import trigger_of_policy
 from lakestate.resources import RestClientResource, StateStoreResource
+from lakestate.takeover import CONFIRMED, ensure_stopped
 from state_engine.log.records import Manifest
 from state_engine.savepoint import SavepointRequest
+from state_engine.storage.job_lock import holding
 
 REASON = "reason"
 
@@ -27,6 +29,9 @@ class RescaleConfig(dg.Config):
     operators: dict[str, int] = Field(default={}, description="Subtasks by operator uid. Only for a running job.")
     savepoint_first: bool | None = Field(
         None, description="Take a savepoint first. By default the policy of the stream decides."
+    )
+    stopped: bool = Field(
+        False, description="Confirm that no process runs the job, where that cannot be seen: its root is a bucket."
     )
     reason: str = Field("", description="The reason, for the record. Sensors set it.")
 
@@ -62,12 +67,14 @@ def build_rescaled_state_asset(job: str, policy: SavepointPolicy | None = None) 
         with named_failures():
             before = _newest(job, state_store)
             wanted = _wanted(job, config, before)
-            running = rest_client.is_running(job)
+            running = not config.stopped and rest_client.is_running(job)
             if not running and config.operators:
                 raise refused(
                     f"Job {job!r} is stopped; single operators can be rescaled only while it runs.",
                     action="Start it first, or give `parallelism`, which its next start uses.",
                 )
+            if not running:
+                ensure_stopped(state_store.root, job, stopped=config.stopped, by=CONFIRMED)
             taken = None
             if config.savepoint_first if config.savepoint_first is not None else before_rescale:
                 taken = _take_savepoint(context, job, state_store, rest_client, running=running)
@@ -146,9 +153,10 @@ def _rescale_stopped(job: str, state_store: StateStoreResource, parallelism: int
     from state_engine.savepoint.restore import JobRestore
     from state_engine.spark.sinks.recorded import RecordedSinks
 
-    JobRestore(
-        state_store.root, job, "latest", RecordedSinks, parallelism=parallelism, keep_output=True, validate=False
-    ).run()
+    with holding(state_store.root, job, "restore"):
+        JobRestore(
+            state_store.root, job, "latest", RecordedSinks, parallelism=parallelism, keep_output=True, validate=False
+        ).run()
 
 
 def _metadata(

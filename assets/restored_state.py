@@ -35,6 +35,9 @@ class RestoreConfig(dg.Config):
         False, description="With rewind: keep the rows that sinks have. Needed for sinks that cannot take them back."
     )
     parallelism: int | None = Field(None, ge=1, description="With rewind: subtasks of every operator from now on.")
+    stopped: bool = Field(
+        False, description="Confirm that no process runs the job, where that cannot be seen: its root is a bucket."
+    )
     skip_validation: bool = Field(False, description="Skip the validation of the whole savepoint before the restore.")
 
     def check(self, chosen: Chosen) -> None:
@@ -99,7 +102,7 @@ def build_restored_state_asset(job: str, *, savepoints: dg.AssetKey | None = Non
         limit_runtime(context)
         config.check(chosen)
         with named_failures():
-            restoring = Restoring(job, state_store, rest_client, job_control, context.log)
+            restoring = Restoring(job, state_store, rest_client, job_control, context.log, stopped=config.stopped)
             savepoint_id = restoring.find(context.instance, chosen.savepoint, key=savepoints)
             metadata = _restore(context, config, restoring, savepoint_id, chosen, state_store.uri(job))
         if config.dry_run:
@@ -131,7 +134,7 @@ def _restore(
         for line in part.lines():
             context.log.info(line)
         return part_metadata(part, groups, running=running, uri=uri)
-    options = {
+    options: dict[str, Any] = {
         "allow_non_restored_state": config.allow_non_restored_state,
         "keep_output": config.keep_output,
         "parallelism": config.parallelism,

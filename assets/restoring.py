@@ -19,6 +19,7 @@ from lakestate.assets.savepoint_metadata import recorded_savepoints
 from lakestate.job_code import operators_of_code
 from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
 from lakestate.supervision import Condition, Heartbeat
+from lakestate.takeover import CONFIRMED, ensure_stopped
 from state_engine.errors import LakestateError, NothingToRestoreError
 from state_engine.inspect import list_jobs
 from state_engine.key_groups import KeyGroupRange
@@ -47,6 +48,7 @@ class Restoring:
         rest_client: Sends requests to its process, if it runs.
         job_control: Stops and starts it, for a restore of the whole job.
         log: Of the run.
+        stopped: The user confirms that no process runs it.
     """
 
     def __init__(
@@ -56,9 +58,12 @@ class Restoring:
         rest_client: RestClientResource,
         job_control: JobControlResource,
         log: Any,
+        *,
+        stopped: bool = False,
     ) -> None:
         self._job, self._root = job, state_store.root
         self._state_store, self._rest_client, self._job_control = state_store, rest_client, job_control
+        self._stopped = stopped
         self._log = log
 
     def find(self, instance: dg.DagsterInstance, partition: str, *, key: dg.AssetKey | None = None) -> str:
@@ -129,7 +134,10 @@ class Restoring:
     @property
     def is_running(self) -> bool:
         """Whether a process holds the job."""
-        return self._rest_client.is_running(self._job)
+        return not self._stopped and self._rest_client.is_running(self._job)
+
+    def _ensure_stopped(self) -> None:
+        ensure_stopped(self._root, self._job, stopped=self._stopped, by=CONFIRMED)
 
     # A part ----------------------------------------------------------------------------------------------------------
 
@@ -146,6 +154,8 @@ class Restoring:
             return self._rest_client.restore_key_groups(
                 self._job, savepoint_id, ranges, operators=operators, dry_run=dry_run
             )
+        if not dry_run:
+            self._ensure_stopped()
         with nullcontext() if dry_run else holding(self._root, self._job, "restore"):
             return restore_key_groups(self._root, self._job, savepoint_id, ranges, uids=operators, dry_run=dry_run)
 
@@ -174,6 +184,7 @@ class Restoring:
         Raises:
             LakestateError: It is refused, or it failed.
         """
+        self._ensure_stopped()
         with holding(self._root, self._job, "restore"):
             return self._whole(savepoint_id, validate=False, **asked).run()  # this run has already validated it
 

@@ -1,17 +1,21 @@
 """Dagster resource for the REST servers of running jobs."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from lakestate.errors import JobNotRunningError
+from lakestate.errors import AddressError, JobNotRunningError
 from lakestate.rest.bodies import CheckpointTrigger, KeyGroupsRestore, Rescaling, savepoint_trigger, stop_with_savepoint
 from lakestate.rest.job_bodies import Incarnation, SourceLag
 from lakestate.running_job import RunningJob
 from state_engine.savepoint import SavepointRequest
 from state_engine.savepoint.group_report import KeyGroupRestore
+
+URLS = "LAKESTATE_URLS"
+"""Environment variable: REST addresses of jobs, as `name=address`, with spaces between them."""
 
 
 class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -27,12 +31,13 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     root: str = Field(description="Folder, file:// or object store address under which each job has a folder.")
     urls: dict[str, str] = Field(
         default={},
-        description="REST addresses of jobs that run on other machines, or that keep their state in a bucket.",
+        description="REST addresses of jobs that run on other machines, or that keep their state in a bucket. Others "
+        f"are read from the environment, {URLS}.",
     )
 
     def job(self, job: str) -> RunningJob:
         """Returns a job that a process runs."""
-        return RunningJob(self.root, job, self.urls.get(job))
+        return RunningJob(self.root, job, self.urls.get(job) or _urls_of_environment().get(job))
 
     def is_running(self, job: str) -> bool:
         """Returns whether a process holds the job and answers for it."""
@@ -101,4 +106,14 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return self.job(job).metrics()
 
 
-__all__ = ["RestClientResource"]
+def _urls_of_environment() -> Mapping[str, str]:
+    pairs = [pair.partition("=") for pair in os.environ.get(URLS, "").split()]
+    wrong = next((name for name, equals, url in pairs if not (equals and url)), None)
+    if wrong is not None:
+        raise AddressError(
+            f"{wrong!r} in {URLS} is no address of a job.", action="Write `job=http://host:8081`, with spaces between."
+        )
+    return {name: url for name, _, url in pairs}
+
+
+__all__ = ["URLS", "RestClientResource"]

@@ -3,6 +3,7 @@
 from lakestate.errors import JobMayRunError
 from lakestate.rest.bodies import CheckpointTrigger
 from lakestate.running_job import RunningJob
+from lakestate.takeover import ensure_stopped
 from state_engine.checkpoint.compaction import CompactionPlan, compact
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.inspect import open_job
@@ -13,7 +14,13 @@ QUIET_MS = 60_000
 
 
 def fold_state(
-    root: str, plan: CompactionPlan, now_ms: int, *, running: RunningJob | None = None, stopped: bool = False
+    root: str,
+    plan: CompactionPlan,
+    now_ms: int,
+    *,
+    running: RunningJob | None = None,
+    stopped: bool = False,
+    by: str = "--stopped",
 ) -> CheckpointRow | None:
     """Folds the state of a job from scratch, and returns the checkpoint; None if there was nothing to fold.
 
@@ -26,6 +33,7 @@ def fold_state(
         now_ms: The current time.
         running: The job, if a process runs it.
         stopped: The caller knows that the job does not run, whatever the age of its newest epoch.
+        by: How the user says so.
 
     Raises:
         JobMayRunError: It may run elsewhere.
@@ -37,13 +45,14 @@ def fold_state(
         done = running.operate("checkpoints", body=CheckpointTrigger(checkpoint_type="FULL"))
         rows = open_job(root, plan.job).checkpoints_backwards()
         return next((row for row in rows if row.checkpoint_id == done.result), None)
+    ensure_stopped(root, plan.job, stopped=stopped, by=by)
     age_ms = now_ms - plan.sealed_at
     if age_ms < QUIET_MS and not stopped:
         raise JobMayRunError(
             f"Job {plan.job!r} sealed its newest epoch {max(0, age_ms) / 1000:.1f} s ago; no process of this machine "
             "runs it, but one elsewhere might, and compaction would end that process.",
             action="Ask that process for a FULL checkpoint (`POST /jobs/<id>/checkpoints`). If the job is stopped, "
-            "confirm it with `--stopped`, or wait a minute.",
+            f"confirm it with {by}, or wait a minute.",
         )
     with holding(root, plan.job, "compaction"):
         return compact(root, plan.job)

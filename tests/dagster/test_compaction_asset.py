@@ -84,6 +84,15 @@ def test_a_job_that_may_run_elsewhere_is_not_ended(stream, instance, monkeypatch
     assert compact(stream, instance, stopped=True)["checkpoint_id"] == 3
 
 
+def test_a_job_in_a_bucket_that_may_run_elsewhere_is_not_ended_however_old_its_epoch(stream, instance, monkeypatch):
+    stream.checkpoints(1, 2)
+    stream.epoch()
+    monkeypatch.setattr("lakestate.takeover.endpoint_path", lambda *_: None)
+    with pytest.raises(dg.Failure, match="JobMayRunError: Incarnation"):
+        compact(stream, instance)
+    assert compact(stream, instance, stopped=True)["checkpoint_id"] == 3
+
+
 def test_a_job_that_never_ran_is_refused_by_name(stream, instance):
     with pytest.raises(dg.Failure, match="NothingToRestoreError"):
         compact(stream, instance)

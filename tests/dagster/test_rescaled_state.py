@@ -42,6 +42,18 @@ def test_a_stopped_job_has_another_parallelism_from_its_next_start_on(stream, in
     assert row.data == {"operator": "aircraft", "before": 2, "after": 5, "key groups": 13}
 
 
+def test_a_job_that_may_run_elsewhere_is_not_taken_over(stream, instance, monkeypatch):
+    stream.checkpoints(1, 1)
+    monkeypatch.setattr("lakestate.takeover.endpoint_path", lambda *_: None)  # as for a root in a bucket
+    with pytest.raises(dg.Failure, match="JobMayRunError") as failed:
+        rescale(stream, instance, parallelism=5, savepoint_first=True)
+    assert "stopped: true" in failed.value.metadata["action"].value
+    assert operators_of(stream) == {"aircraft": 2}
+    assert list_savepoints(stream.state_store.root, "flights") == []
+    rescale(stream, instance, parallelism=5, stopped=True)
+    assert operators_of(stream) == {"aircraft": 5}
+
+
 @pytest.mark.parametrize(("policy", "config", "count"), [
     (SavepointPolicy(before_rescale=True), {}, 1),
     (SavepointPolicy(before_rescale=True), {"savepoint_first": False}, 0),

@@ -4,8 +4,10 @@ import pytest
 from live_job import MAX_PARALLELISM, truth
 from live_stream import LiveStream, announce
 
-from lakestate.errors import JobNotRunningError
+from lakestate.control import RunnerUnreachableError
+from lakestate.errors import AddressError, JobNotRunningError
 from lakestate.resources import JobControlResource, RestClientResource
+from lakestate.resources.rest_client import URLS
 from lakestate.running_job import OperationFailedError
 from lakestate.supervision import Condition
 from state_engine.savepoint import SavepointRequest, list_savepoints
@@ -18,6 +20,19 @@ def test_a_job_that_does_not_run(tmp_path):
     assert not client.is_running("tide")
     with pytest.raises(JobNotRunningError, match="No process of this machine runs job 'tide'"):
         client.savepoint("tide")
+
+
+def test_addresses_of_jobs_that_run_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv(URLS, "tide=http://127.0.0.1:1 flood=http://127.0.0.1:2")
+    with pytest.raises(RunnerUnreachableError, match=r"127\.0\.0\.1:1"):
+        RestClientResource(root=str(tmp_path)).savepoint("tide")
+    with pytest.raises(RunnerUnreachableError, match=r"127\.0\.0\.1:3"):
+        RestClientResource(root=str(tmp_path), urls={"tide": "http://127.0.0.1:3"}).savepoint("tide")
+    with pytest.raises(JobNotRunningError):
+        RestClientResource(root=str(tmp_path)).savepoint("ebb")
+    monkeypatch.setenv(URLS, "http://127.0.0.1:1")
+    with pytest.raises(AddressError, match="no address of a job"):
+        RestClientResource(root=str(tmp_path)).savepoint("tide")
 
 
 def test_a_token_is_no_setting():

@@ -363,3 +363,30 @@ def test_a_running_job_without_supervision_is_left_alone(harbour, instance):
     with pytest.raises(dg.Failure, match="no record of how it was started"):
         rewind(harbour, instance, drivers)
     assert drivers.asked == []
+
+
+# A job of which this machine cannot see whether it runs -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_job_that_may_run_elsewhere_is_not_taken_over(harbour, instance, monkeypatch, whole):
+    take(harbour, instance)
+    monkeypatch.setattr("lakestate.takeover.endpoint_path", lambda *_: None)  # as for a root in a bucket
+    before = harbour.head
+
+    def restore(**config):
+        first, last = (f"{range_name(index)}|nightly" for index in (0, RANGES - 1 if whole else 0))
+        return dg.materialize(
+            [build_restored_state_asset(JOB)],
+            instance=instance,
+            resources=resources_of(harbour.root),
+            tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
+            run_config={"ops": {f"{JOB}__restored_state": {"config": {"rewind": whole, **config}}}},
+        )
+
+    with pytest.raises(dg.Failure, match="JobMayRunError") as failed:
+        restore()
+    assert "stopped: true" in failed.value.metadata["action"].value
+    assert harbour.head == before
+    assert restore(stopped=True).success
+    assert harbour.head != before

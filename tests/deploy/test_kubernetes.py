@@ -18,7 +18,7 @@ from lakestate.runner import run as runner
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
-SECRETS = {"clicks", "postgres"}
+SECRETS = {"store", "rest", "postgres"}
 """Those that the page makes by hand."""
 KUBERNETES = "1.34"
 
@@ -36,7 +36,8 @@ PODS = {
     for one in ALL
     if one["kind"] in ("Deployment", "StatefulSet", "Pod")
 }
-CONTAINERS = {name: pod["containers"][0] for name, pod in PODS.items()}
+CONTAINERS = {one["name"]: one for pod in PODS.values() for one in pod["containers"]}
+POD_OF = {one["name"]: pod for pod in PODS.values() for one in pod["containers"]}
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
 
 
@@ -46,9 +47,9 @@ def test_every_file_is_applied_or_mounted() -> None:
     assert {*KUSTOMIZATION["resources"], *mounted} == there
 
 
-@pytest.mark.parametrize("name", PODS)
-def test_what_a_pod_names_is_there(name: str) -> None:
-    pod, container = PODS[name], CONTAINERS[name]
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_what_a_container_names_is_there(name: str) -> None:
+    pod, container = POD_OF[name], CONTAINERS[name]
     claims = [one["metadata"]["name"] for d in ALL for one in d.get("spec", {}).get("volumeClaimTemplates", [])]
     volumes = {one["name"] for one in pod.get("volumes", [])}
     assert {one["name"] for one in container["volumeMounts"]} <= volumes | set(claims)
@@ -76,38 +77,49 @@ def test_a_service_leads_to_a_port_of_a_pod(service: dict[str, Any]) -> None:
     workloads = [one for one in ALL if one["kind"] in ("Deployment", "StatefulSet")]
     [found] = [one for one in workloads if one["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]]
     assert found["spec"]["template"]["metadata"]["labels"] == service["spec"]["selector"]
-    ports = {one["name"]: one["containerPort"] for one in CONTAINERS[found["metadata"]["name"]]["ports"]}
+    containers = found["spec"]["template"]["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for container in containers for one in container.get("ports", [])}
     assert [ports[one["targetPort"]] for one in service["spec"]["ports"]] == [
         one["port"] for one in service["spec"]["ports"]
     ]
 
 
-@pytest.mark.parametrize("name", PODS)
-def test_a_pod_has_no_more_rights_than_it_needs(name: str) -> None:
-    pod, container = PODS[name], CONTAINERS[name]
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_container_has_no_more_rights_than_it_needs(name: str) -> None:
+    pod, container = POD_OF[name], CONTAINERS[name]
     assert pod["securityContext"]["runAsNonRoot"]
     assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    assert pod.get("automountServiceAccountToken") is False or name in ("clicks", "executor")
+    assert pod.get("automountServiceAccountToken") is False or name == "driver"
     literal = {one["name"] for one in container["env"] if "value" in one}
     assert not [one for one in literal if re.search("PASSWORD|TOKEN|SECRET|KEY", one)]
 
 
 def test_the_driver_is_started_by_options_that_exist() -> None:
-    words = CONTAINERS["clicks"]["args"]
+    words = CONTAINERS["driver"]["args"]
     assert words[:3] == ["python", "-m", "lakestate.runner"]
     app = typer.Typer()
     app.command()(runner)
     given = typer.main.get_command(app).make_context("runner", list(words[3:])).params
     assert given["job"] == "clicks"
     conf = dict(pair.split("=", 1) for pair in given["conf"])
-    ports = {one["name"]: str(one["containerPort"]) for one in CONTAINERS["clicks"]["ports"]}
+    ports = {one["name"]: str(one["containerPort"]) for one in CONTAINERS["driver"]["ports"]}
     assert (str(given["rest_port"]), conf["spark.driver.port"], conf["spark.blockManager.port"]) == tuple(
         ports.values()
     )
-    told = {one["name"] for one in CONTAINERS["clicks"]["env"]}
+    told = {one["name"] for one in CONTAINERS["driver"]["env"]}
     assert set(re.findall(r"\$\((\w+)\)", " ".join(words))) <= told
-    [mount] = [one for one in CONTAINERS["clicks"]["volumeMounts"] if one["name"] == "executor-pod"]
+    [mount] = [one for one in CONTAINERS["driver"]["volumeMounts"] if one["name"] == "executor-pod"]
     assert conf["spark.kubernetes.executor.podTemplateFile"] == f"{mount['mountPath']}/executor-pod.yaml"
+
+
+def test_dagster_knows_the_driver_and_starts_none() -> None:
+    [service] = [one for one in ALL if one["kind"] == "Service" and one["metadata"]["name"] == "clicks"]
+    for name in ("daemon", "webserver"):
+        told = {one["name"]: one.get("value") for one in CONTAINERS[name]["env"]}
+        assert told["LAKESTATE_URLS"] == f"clicks=http://clicks:{service['spec']['ports'][0]['port']}"
+        assert "LAKESTATE_CONTROL" not in told
+        assert {"name": "LAKESTATE_ROOT", "value": told["LAKESTATE_ROOT"]} in CONTAINERS[name]["env"]
+        assert f"--root={told['LAKESTATE_ROOT']}" in CONTAINERS["driver"]["args"]
 
 
 def test_one_image() -> None:
@@ -116,7 +128,7 @@ def test_one_image() -> None:
     assert ours == {image["name"]}
     tagged = f"{image['name']}:{image['newTag']}"
     assert CONTAINERS["executor"]["image"] == tagged
-    assert {"name": "IMAGE", "value": tagged} in CONTAINERS["clicks"]["env"]
+    assert {"name": "IMAGE", "value": tagged} in CONTAINERS["driver"]["env"]
 
 
 def test_dagsters_settings_are_those_of_postgresql() -> None:

@@ -262,5 +262,5 @@ def test_the_alerts_of_the_page_are_about_metrics_that_exist() -> None:
     with client_of(job) as client:
         served = set(re.findall(r"^(lakestate_\w+)", client.get("/metrics").text, re.MULTILINE))
     asked = set(re.findall(r"lakestate_\w+", " ".join(re.findall(r"expr: (.*)", page))))
-    assert len(asked) == 6
+    assert len(asked) == 5
     assert asked <= served, asked - served

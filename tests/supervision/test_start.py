@@ -142,7 +142,7 @@ def test_a_log_that_grows_is_moved_while_its_driver_writes_on(drivers) -> None:
     ("text", "error"),
     [
         ("{", CorruptionError),
-        ('{"version": 4, "anything": 1}', UnsupportedVersionError),
+        ('{"version": 5, "anything": 1}', UnsupportedVersionError),
         ('{"version": 1}', CorruptionError),
     ],
 )

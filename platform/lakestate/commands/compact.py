@@ -18,6 +18,7 @@ from lakestate.commands.common import (
     waiting,
 )
 from lakestate.commands.formats import format_bytes, format_count, number_of
+from lakestate.commands.options import Stopped
 from lakestate.commands.removals import (
     DryRun,
     Files,
@@ -29,7 +30,6 @@ from lakestate.commands.removals import (
     print_removals,
     print_report,
 )
-from lakestate.commands.stopped import Stopped, ensure_stopped
 from lakestate.durations import duration_of
 from state_engine.clock import SystemClock
 
@@ -88,8 +88,6 @@ def _fold(root: str, job: str, plan: "CompactionPlan", *, stopped: bool) -> "Che
     from lakestate.running_job import RunningJob
 
     running = RunningJob(root, job) if find_endpoint(root, job) is not None else None
-    if running is None:
-        ensure_stopped(root, job, stopped=stopped)
     with waiting(f"{job} folds its state" if running is not None else f"fold the state of {job}"):
         return fold_state(root, plan, SystemClock().now_ms(), running=running, stopped=stopped)
 

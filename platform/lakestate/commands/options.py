@@ -110,6 +110,9 @@ AdoptSinks = Annotated[
         "--adopt-sinks", help="Keep rows in the sinks that the state root does not know about, and continue after them."
     ),
 ]
+Stopped = Annotated[
+    bool, typer.Option("--stopped", help="Confirm that the job is stopped; this machine cannot check that.")
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail if the code does not read some state, or a field of it.")]
 WithoutCode = Annotated[
     bool, typer.Option("--without-code", help="Do not check the state against the code of the registered job.")
@@ -258,6 +261,7 @@ __all__ = [
     "SavepointLabel",
     "SavepointNote",
     "SavepointType",
+    "Stopped",
     "Strict",
     "TriggerInterval",
     "UidMapping",

@@ -29,15 +29,16 @@ from lakestate.commands.options import (
     KeepOutput,
     MaxParallelism,
     ResumeState,
+    Stopped,
     Strict,
     UidMapping,
     Url,
     WithoutCode,
     uids_of,
 )
-from lakestate.commands.stopped import Stopped, ensure_stopped
 from lakestate.control import RunnerUnreachableError, endpoint_at, find_endpoint, process_of
 from lakestate.job_code import operators_of_code
+from lakestate.takeover import ensure_stopped
 from state_engine.errors import LakestateError
 from state_engine.storage.job_lock import holding
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.errors import PySparkException
@@ -128,7 +129,8 @@ class JobClient:
         # Spark refuses two queries with one name, and a new driver fences the old one without stopping its query first.
         name = f"lakestate-{job.name}-{head.stored.manifest.incarnation[:8]}"
         writer = job.sources.df.writeStream.foreachBatch(self._on_batch).queryName(name)
-        writer = writer.option("checkpointLocation", started.directory)
+        # With its scheme: where Hadoop's default file system is another one, Spark would look for the folder there.
+        writer = writer.option("checkpointLocation", f"file://{Path(started.directory).absolute()}")
         if self._options.available_now:
             writer = writer.trigger(availableNow=True)
         log = ManifestLog(open_storage(job.root, job.name), job.name)

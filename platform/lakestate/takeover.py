@@ -1,21 +1,17 @@
 """Checks that a job may be taken over: that would end a process of the job that runs unseen on another machine."""
 
-from typing import Annotated
+from datetime import timedelta
 
-import typer
-
-from lakestate.commands.formats import format_duration
 from lakestate.control import endpoint_path
 from lakestate.errors import JobMayRunError
 from lakestate.rest.ends import has_ended
 from state_engine.clock import SystemClock
 
-Stopped = Annotated[
-    bool, typer.Option("--stopped", help="Confirm that the job is stopped; this machine cannot check that.")
-]
+CONFIRMED = "`stopped: true` in the Launchpad"
+"""How a user of Dagster confirms that a job is stopped."""
 
 
-def ensure_stopped(root: str, job: str, *, stopped: bool) -> None:
+def ensure_stopped(root: str, job: str, *, stopped: bool, by: str = "--stopped") -> None:
     """Refuses to take over a job that may be running unseen on another machine.
 
     In a root of the file system a process publishes its address. In a bucket none does. An old epoch there does not
@@ -26,6 +22,7 @@ def ensure_stopped(root: str, job: str, *, stopped: bool) -> None:
         root: Of the storage.
         job: Name of the job; the caller has already looked for a process on this machine.
         stopped: The user confirms that it does not run.
+        by: How the user confirms it.
 
     Raises:
         JobMayRunError: It is not known whether the job runs.
@@ -40,10 +37,10 @@ def ensure_stopped(root: str, job: str, *, stopped: bool) -> None:
     manifest, age = head.manifest, max(0, SystemClock().now_ms() - head.manifest.processing_time)
     raise JobMayRunError(
         f"Incarnation {manifest.incarnation_number} ({manifest.incarnation}) of job {job!r} sealed its newest epoch "
-        f"{format_duration(age)} ago. A bucket does not show whether its process still runs; if it does, this would "
-        "end it.",
-        action="Stop the job: `lakestate stop --url …`. If it is stopped, confirm it with --stopped.",
+        f"{timedelta(seconds=age // 1000)} ago. A bucket does not show whether its process still runs; if it does, "
+        "this would end it.",
+        action=f"Stop the job: `lakestate stop --url …`. If it is stopped, confirm it with {by}.",
     )
 
 
-__all__ = ["Stopped", "ensure_stopped"]
+__all__ = ["CONFIRMED", "ensure_stopped"]
