@@ -50,7 +50,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"state_engine\.(inspect\.scan|testing\.operator_records)\..*"),
     (r"py:.*", r"state_engine\.api\.(types\.Carrier|windows\.(assigners\.MergeCallback|windows\.Merging))"),
     (r"py:.*", r"state_engine\.api\.windows\.functions\.Context"),  # autodoc loses the class around it
-    (r"py:.*", r"lakestate\.(assets|rest|running_job|supervision)\..*"),
+    (r"py:.*", r"lakestate\.(assets|rest|running_job|start_request|supervision)\..*"),
 ]
 
 # Pages are GitHub's Markdown, so that the repository browser shows them as well.

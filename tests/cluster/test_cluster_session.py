@@ -165,9 +165,9 @@ def test_a_job_whose_executors_lack_our_code_and_one_by_the_command_line(cluster
 
 def run_orders(cluster: Any, folder: Path) -> None:
     """Runs an example job there by the command line, and compares its output with a recount."""
-    write_files(4, folder / "orders")
+    write_files(32, folder / "orders")  # eight days: until orders are cancelled
     conf = [f"--conf={name}={value}" for name, value in EXTRA.items()]
-    places = ["-o", f"input={folder / 'orders'}", "-o", f"tables={folder / 'tables'}"]
+    places = ["-o", f"input={folder / 'orders'}", "-o", f"tables={folder / 'tables'}", "-o", "files_per_epoch=8"]
     command = [Path(sys.executable).parent / "lakestate", "run", "orders", "--root", folder / "orders-root", *places]
     ran = [*command, "--master", cluster.address, *conf, "--available-now", "--json", "--log", folder / "log"]
     done = subprocess.run(ran, cwd=folder, capture_output=True, text=True, timeout=250, check=False)
