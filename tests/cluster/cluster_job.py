@@ -4,6 +4,7 @@ BARE is an interpreter without Lakestate. Prints one line of JSON at the end.
 
 `refused`: a start with BARE, which must be refused.
 `joins`: the executor of a running job is killed, and its successor has BARE.
+`runs`: counts records into a Delta table until there is a file `stop`.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from pyspark import cloudpickle
 from standalone import EXTRA
 
 from state_engine.errors import SessionError
-from state_engine.spark import cluster_session
+from state_engine.spark import DeltaSink, cluster_session
 
 
 def counting(spark: Any, folder: Path, source: support.Input) -> Any:
@@ -69,6 +70,18 @@ def joins(master: str, folder: Path, bare: str) -> dict[str, Any]:
     return {"errors": [f"{type(error).__name__}: {error}" for error in errors], "epoch": failed_at}
 
 
+def runs(master: str, folder: Path, bare: str) -> dict[str, Any]:
+    spark, sink = cluster_session(master, extra=EXTRA), DeltaSink(str(folder / "table"))
+    source = support.Input(folder / "in").stream(spark)
+    job = support.count_job(source, folder / "root", "counted", sink=sink, parallelism=4)
+    client = job.start(trigger_interval_ms=0)
+    while not (folder / "stop").exists() and not client.await_termination(0.2):
+        pass
+    client.stop()
+    spark.stop()
+    return {"state": client.state, "attempts": [epoch.attempts for epoch in client.epochs]}
+
+
 def _command_of(process: Path) -> bytes:
     """Returns the command line of a process, and its working folder, by which executors of other clusters differ."""
     try:
@@ -80,4 +93,4 @@ def _command_of(process: Path) -> bytes:
 if __name__ == "__main__":
     cloudpickle.register_pickle_by_value(support)
     what, address, place, without = sys.argv[1:]
-    print(json.dumps({"refused": refused, "joins": joins}[what](address, Path(place), without)))
+    print(json.dumps({"refused": refused, "joins": joins, "runs": runs}[what](address, Path(place), without)))

@@ -21,6 +21,7 @@ EXTRA = {
 
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_AT = re.compile(r"Starting Spark master at (spark://\S+)")
+EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 REGISTERED = "Successfully registered with master"
 
 
@@ -35,6 +36,7 @@ class Standalone:
         folder.mkdir(parents=True)
         self.folder = folder
         self.address = ""
+        self._workers = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -50,11 +52,29 @@ class Standalone:
 
     def add_worker(self, cores: int = 1) -> str:
         """Starts a worker, and returns its name."""
-        name = f"worker-{len(self._processes)}"
+        self._workers += 1
+        name = f"worker-{self._workers}"
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--memory", "1g", "--cores", str(cores)]
         self._start(name, "worker.Worker", *options, "--work-dir", str(self.folder / name), self.address)
         self._wait_for(name, re.compile(REGISTERED))
         return name
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Ends the process of a worker or the master, by SIGKILL or another signal."""
+        process = self._processes.pop(name)
+        process.send_signal(number)
+        process.wait(30)
+
+    def executors(self) -> list[int]:
+        """Returns the processes of its executors; those of other clusters have other working folders."""
+        return [int(process.name) for process in Path("/proc").glob("[0-9]*") if self._is_executor(process)]
+
+    def _is_executor(self, process: Path) -> bool:
+        try:
+            place, words = os.readlink(process / "cwd"), (process / "cmdline").read_bytes()
+        except OSError:
+            return False
+        return place.startswith(str(self.folder)) and EXECUTOR in words
 
     def _start(self, name: str, main: str, *arguments: str) -> None:
         environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK_HOME)}
