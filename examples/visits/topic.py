@@ -95,6 +95,7 @@ def newest_part(servers: str) -> int:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # at the end of a partition a broker waits this long for more
         }
     )
     try:

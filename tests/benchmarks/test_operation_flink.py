@@ -195,7 +195,7 @@ def test_without_flink_this_is_reported_and_the_others_run(tmp_path: Path, monke
     assert "`make flink`" in said[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not operations.FLINK_PYTHON.exists(), reason="`make flink` makes it")
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
