@@ -11,10 +11,11 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
+import xxhash
 from msgspec.structs import replace
 
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
-from state_engine.log.records import Ack, Barrier, Failure, Seen
+from state_engine.log.records import Ack, Barrier, Failure, Seen, SeenAll
 
 Acks = dict[tuple[str, int, str], Ack]
 """Acks by operator, subtask and attempt."""
@@ -57,6 +58,7 @@ class Alignment:
         self._attempts: dict[tuple[str, int, str], None] = {}
         self._acks: Acks = {}
         self._carried_seen: dict[Seen, None] = {}
+        self._carried_seen_all: dict[SeenAll, None] = {}
 
     def add(self, barrier: Barrier) -> None:
         """Takes one barrier.
@@ -71,6 +73,7 @@ class Alignment:
         self._attempts[barrier.uid, barrier.subtask, barrier.attempt] = None
         _collect(self._acks, barrier.acks)
         self._carried_seen.update(dict.fromkeys(barrier.seen))
+        self._carried_seen_all.update(dict.fromkeys(barrier.seen_all))
 
     @property
     def missing(self) -> tuple[tuple[str, int], ...]:
@@ -86,10 +89,29 @@ class Alignment:
 
     @property
     def seen(self) -> tuple[Seen, ...]:
-        """What this subtask has read: every attempt of every upstream subtask, in order."""
+        """Every attempt that this subtask has read of operators that `seen_all` does not name, in order."""
+        whole = {one.uid for one in self.seen_all}
         return tuple(
             Seen(uid=uid, subtask=subtask, attempt=attempt, by_uid=self.uid, by_subtask=self.subtask)
             for uid, subtask, attempt in sorted(self._attempts)
+            if uid not in whole
+        )
+
+    @property
+    def seen_all(self) -> tuple[SeenAll, ...]:
+        """The upstream operators of which this subtask has read exactly one attempt of each subtask."""
+        read: dict[str, list[tuple[int, str]]] = {uid: [] for uid in self._expected}
+        for uid, subtask, attempt in sorted(self._attempts):
+            read[uid].append((subtask, attempt))
+        return tuple(
+            SeenAll(
+                uid=uid,
+                by_uid=self.uid,
+                by_subtask=self.subtask,
+                digest=digest_of_attempts(attempt for _, attempt in read[uid]),
+            )
+            for uid, subtasks in self._expected.items()
+            if [subtask for subtask, _ in read[uid]] == list(subtasks)
         )
 
     def barriers(self, ack: Ack, downstream: int = 1) -> tuple[Barrier, ...]:
@@ -108,10 +130,11 @@ class Alignment:
             attempt=ack.attempt,
             acks=(*self._acks.values(), ack),
             seen=(*self._carried_seen, *self.seen),
+            seen_all=(*self._carried_seen_all, *self.seen_all),
             incarnation=self.place[0],
             epoch=self.place[1],
         )
-        slim = replace(full, acks=(), seen=())
+        slim = replace(full, acks=(), seen=(), seen_all=())
         return (full, *(slim for _ in range(downstream - 1)))
 
 
@@ -132,6 +155,11 @@ def barriers_of_chain(
         following.add(alignment.barriers(ack)[0])
         alignment = following
     return alignment.barriers(acks[-1], downstream)
+
+
+def digest_of_attempts(attempts: Iterable[str]) -> str:
+    """Returns what a `SeenAll` says of attempts in subtask order: 32 hex digits."""
+    return xxhash.xxh3_128_hexdigest("\n".join(attempts).encode())
 
 
 def _is_of(barrier: Barrier, place: Place) -> bool:
@@ -167,6 +195,8 @@ def _collect(known: Acks, acks: Iterable[Ack]) -> None:
 
 
 Attempts = dict[tuple[str, int], set[str]]
+Digests = dict[tuple[str, int, str], set[str]]
+"""What readers say in `SeenAll`: digests by the reader's operator and subtask, and the operator that it has read."""
 
 
 def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
@@ -189,17 +219,21 @@ def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
     for barrier in barriers:
         attempts.setdefault((barrier.uid, barrier.subtask), set()).add(barrier.attempt)
     seen = {seen for barrier in barriers for seen in barrier.seen}
+    digests: Digests = {}
+    for barrier in barriers:
+        for one in barrier.seen_all:
+            digests.setdefault((one.by_uid, one.by_subtask, one.uid), set()).add(one.digest)
     for seen_attempt in seen:
         attempts.setdefault((seen_attempt.uid, seen_attempt.subtask), set()).add(seen_attempt.attempt)
     if reason := _inconsistency(plan, attempts):
         return Acknowledged(Answer.INCONSISTENT, {}, reason)
-    if reason := _absence(plan, {key[:2] for key in acks}, seen):
+    if reason := _absence(plan, {key[:2] for key in acks}, seen, digests):
         return Acknowledged(Answer.MISSING, {}, reason)
     by_subtask = {(uid, subtask): ack for (uid, subtask, _), ack in acks.items()}
-    return Acknowledged(
-        Answer.SUCCESS,
-        {op.uid: tuple(by_subtask[op.uid, n] for n in range(op.parallelism)) for op in plan.operators},
-    )
+    by_operator = {op.uid: tuple(by_subtask[op.uid, n] for n in range(op.parallelism)) for op in plan.operators}
+    if reason := _disagreement(plan, by_operator, digests):
+        return Acknowledged(Answer.INCONSISTENT, {}, reason)
+    return Acknowledged(Answer.SUCCESS, by_operator)
 
 
 def first_failure(plan: EpochPlan, acks: Iterable[Ack]) -> Failure | None:
@@ -221,15 +255,10 @@ def _inconsistency(plan: EpochPlan, attempts: Attempts) -> str:
             return f"Subtask {subtask} of operator {uid!r} is not part of the plan of epoch {plan.epoch}."
         if len(names) > 1:
             return f"Attempts {', '.join(sorted(names))} of subtask {subtask} of operator {uid!r} were both read."
-    for op in plan.operators:
-        for n in range(op.parallelism if op.chained else 0):
-            [upstream] = op.upstream
-            if attempts.get((op.uid, n)) != attempts.get((upstream, n)):
-                return f"Subtask {n} of operators {upstream!r} and {op.uid!r} is one task, but not one attempt."
     return ""
 
 
-def _absence(plan: EpochPlan, acked: set[tuple[str, int]], seen: set[Seen]) -> str:
+def _absence(plan: EpochPlan, acked: set[tuple[str, int]], seen: set[Seen], digests: Digests) -> str:
     """Names a subtask without an ack, or one that did not read all of its upstream."""
     read = {(one.by_uid, one.by_subtask, one.uid, one.subtask) for one in seen}
     parallelism = {op.uid: op.parallelism for op in plan.operators}
@@ -238,10 +267,38 @@ def _absence(plan: EpochPlan, acked: set[tuple[str, int]], seen: set[Seen]) -> s
             if (op.uid, n) not in acked:
                 return f"There is no ack of subtask {n} of operator {op.uid!r}."
             for upstream in op.upstream:
+                if (op.uid, n, upstream) in digests:
+                    continue
                 for up in (n,) if op.chained else range(parallelism[upstream]):
                     if (op.uid, n, upstream, up) not in read:
                         return f"Subtask {n} of operator {op.uid!r} holds no barrier of {upstream!r}, subtask {up}."
     return ""
 
 
-__all__ = ["Acknowledged", "Alignment", "Answer", "acknowledge", "barriers_of_chain", "first_failure"]
+def _disagreement(plan: EpochPlan, acks: Mapping[str, Sequence[Ack]], digests: Digests) -> str:
+    """Names a subtask that has read another attempt than the one whose ack came, or whose chain is not one attempt."""
+    for op in plan.operators:
+        for upstream in op.upstream:
+            attempts = [ack.attempt for ack in acks[upstream]]
+            of_all = digest_of_attempts(attempts)
+            for n in range(op.parallelism):
+                if op.chained and acks[op.uid][n].attempt != attempts[n]:
+                    return f"Subtask {n} of operators {upstream!r} and {op.uid!r} is one task, but not one attempt."
+                right = digest_of_attempts([attempts[n]]) if op.chained else of_all
+                if digests.get((op.uid, n, upstream), {right}) != {right}:
+                    return (
+                        f"Subtask {n} of operator {op.uid!r} has read another attempt of operator {upstream!r} than "
+                        "the one whose ack came."
+                    )
+    return ""
+
+
+__all__ = [
+    "Acknowledged",
+    "Alignment",
+    "Answer",
+    "acknowledge",
+    "barriers_of_chain",
+    "digest_of_attempts",
+    "first_failure",
+]

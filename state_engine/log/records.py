@@ -222,8 +222,21 @@ class Ack(Record, frozen=True, kw_only=True):
         return max(kept, default=0) or max((one.keys for one in self.statistics), default=0)
 
 
+class SeenAll(Record, frozen=True, kw_only=True):
+    """A downstream subtask has read exactly one attempt of each subtask of operator `uid` that feeds it.
+
+    `digest` is `digest_of_attempts` of these attempts in subtask order. It stands for as many `Seen`, so that what the
+    driver collects grows with the number of subtasks and not with its square.
+    """
+
+    uid: str
+    by_uid: str
+    by_subtask: int
+    digest: str
+
+
 class Seen(Record, frozen=True, kw_only=True):
-    """A downstream subtask has read this attempt of an upstream subtask."""
+    """A downstream subtask has read this attempt of an upstream subtask, and not exactly one of each (`SeenAll`)."""
 
     uid: str
     subtask: int
@@ -243,6 +256,7 @@ class Barrier(Record, frozen=True, kw_only=True):
     attempt: str
     acks: tuple[Ack, ...] = ()
     seen: tuple[Seen, ...] = ()
+    seen_all: tuple[SeenAll, ...] = ()
     incarnation: str = ""
     epoch: int = 0
 

@@ -90,7 +90,12 @@ def test_an_ack_by_several_ways_counts_once() -> None:
 def test_two_readers_of_two_attempts_are_inconsistent(reader: tuple[str, int]) -> None:
     decision = Play({("first", 1, *reader): "2"}).decide()
     assert decision.answer is Answer.INCONSISTENT
-    assert "subtask 1 of operator 'first'" in decision.reason
+    uid, subtask = reader
+    assert decision.reason == (
+        f"Subtask 1 of operator {uid!r} has read another attempt of operator 'first' than the one whose ack came."
+        if subtask == 1
+        else "Attempts 1, 2 of subtask 1 of operator 'first' were both read."
+    )
 
 
 def test_a_second_attempt_that_every_reader_has_read_is_fine() -> None:
