@@ -1,4 +1,7 @@
-"""`python -m benchmarks`: the command line of the benchmarks."""
+"""`python -m benchmarks`: the command line of the benchmarks.
+
+Longer than 500 lines because each workload is a command with options of its own, and all of them are one list.
+"""
 
 import shutil
 import tempfile
@@ -41,6 +44,7 @@ from benchmarks.nexmark.queries import QUERIES
 from benchmarks.operation_model import OPERATION_ENGINES, PARTS
 from benchmarks.plots import Row
 from benchmarks.report import WIDTH, show, show_unmeasured, show_verdicts, write_json
+from benchmarks.scale import measure as scale
 from benchmarks.state_sizes import Epochs
 from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
 from benchmarks.streams import Plan
@@ -384,6 +388,21 @@ def run_dagster_partitions(
     with folder_at(work) as folder:
         report = dagster_partitions.measure(folder, tell, [count(n) for n in savepoints.split(",")], rounds)
     finish(report, json, check, dagster_partitions.show)
+
+
+@app.command("scale")
+def run_scale(
+    json: Json = None,
+    check: Check = False,
+    subtasks: Annotated[str | None, typer.Option(help="Numbers of subtasks; 2,16,128,1000 with --check.")] = None,
+    work: Work = None,
+) -> None:
+    """The driver of a job with up to a thousand subtasks, without Spark: epochs, checkpoints, starts."""
+    sizes = scale.FULL if check or subtasks else scale.SMALL
+    if subtasks is not None:
+        sizes = {count(number): sizes[count(number)] for number in subtasks.split(",")}
+    with folder_at(work) as folder:
+        finish(scale.measure(folder, tell, sizes), json, check, scale.show)
 
 
 @app.command("postgresql")

@@ -47,6 +47,8 @@ from benchmarks.model import FRAUD, NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORK
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS, Operation
 from benchmarks.plots import Row
+from benchmarks.scale import measure as scale
+from benchmarks.scale.model import SCALE, ScaleRow
 from benchmarks.state_sizes import Epochs
 from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
@@ -189,6 +191,12 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: dagster_ticks.measure(folder, tell, checkpoints, 6, 2_000, 300, 2 if small else 5),
             dagster_ticks.show,
             Tick,
+        ),
+        SCALE: Part(
+            scale.ABOUT,
+            lambda folder, tell: scale.measure(folder, tell, scale.SMALL if small else scale.FULL),
+            scale.show,
+            ScaleRow,
         ),
     }
     return {name: part._replace(small=small) for name, part in workloads.items()}

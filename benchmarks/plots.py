@@ -19,9 +19,10 @@ from benchmarks.loads.model import LoadRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
+from benchmarks.scale.model import ScaleRow
 from benchmarks.tick_model import Tick
 
-Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow
+Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow | ScaleRow
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -67,7 +68,7 @@ def _unit(row: Row) -> str:
         return "records/s"
     if isinstance(row, Result):
         return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
-    return "ms, median" if isinstance(row, LatencyRow | LifeRow) else "seconds, median"
+    return "ms, median" if isinstance(row, LatencyRow | LifeRow | ScaleRow) else "seconds, median"
 
 
 def _panels(rows: Sequence[Row]) -> Mapping[str, Sequence[Bar]]:
@@ -102,6 +103,8 @@ def _title(row: Row) -> str:
             return f"an epoch of {row.records:,} rows"
         case PartitionRow():
             return "the names of all partitions"
+        case ScaleRow():
+            return "the driver's part of an epoch"
 
 
 def _bar(row: Row) -> Bar | None:
@@ -121,6 +124,8 @@ def _bar(row: Row) -> Bar | None:
         return Bar(row.form, row.records_per_second, COLOURS["spark" if row.form.startswith("spark") else "lakestate"])
     if isinstance(row, LoadRow):
         return Bar(row.label, row.records_per_second, COLOURS["lakestate"] if "sink" in row.label else OTHER)
+    if isinstance(row, ScaleRow):
+        return Bar(f"{row.subtasks:,} subtasks", row.driver_ms, COLOURS["lakestate"])
     if isinstance(row, PartitionRow):
         return Bar(f"{row.savepoints:,} savepoints", row.names_seconds, COLOURS["lakestate"])
     if row.median_seconds is None:

@@ -16,13 +16,13 @@ from benchmarks.long_life import LifeLimit, LifeRow, judge_life
 from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
+from benchmarks.plots import Row
+from benchmarks.scale.model import ScaleLimit, ScaleRow, judge_scale
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
-FILES = tuple(
-    Path(__file__).parent / name
-    for name in (*_NAMES, *(f"{name}/thresholds.toml" for name in ("nexmark", "forms", "fraud", "latency", "failover")))
-)
+_FOLDERS = ("nexmark", "forms", "fraud", "latency", "failover", "scale")
+FILES = tuple(Path(__file__).parent / name for name in (*_NAMES, *(f"{folder}/thresholds.toml" for folder in _FOLDERS)))
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,6 +86,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     life: list[LifeLimit] = []
     form: list[FormLimit] = []
     extra: list[FormExtra] = []
+    scale: list[ScaleLimit] = []
 
 
 def load(paths: Sequence[Path] = FILES) -> Thresholds:
@@ -101,7 +102,7 @@ def load(paths: Sequence[Path] = FILES) -> Thresholds:
 
 def judge(
     thresholds: Thresholds,
-    rows: Sequence[Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow],
+    rows: Sequence[Row],
 ) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
@@ -125,6 +126,7 @@ def judge(
         *judge_life(thresholds.life, [row for row in rows if isinstance(row, LifeRow)]),
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
         *judge_failover(thresholds.failover, [row for row in rows if isinstance(row, FailoverRow)]),
+        *judge_scale(thresholds.scale, [row for row in rows if isinstance(row, ScaleRow)]),
     ]
 
 

@@ -11,13 +11,15 @@ transaction. So after any crash the same publish can be run again. A checkpoint 
 Only the last step is visible to others. Nothing is deleted here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import NamedTuple
 
 from state_engine.checkpoint.fold_inputs import read_fold_inputs
 from state_engine.checkpoint.fold_state import FoldedState, commit_state, fold_parts
 from state_engine.checkpoint.leases import files_kept
-from state_engine.checkpoint.plan import StatePlan, plan_state, states_of
+from state_engine.checkpoint.plan import plan_state, states_of
 from state_engine.checkpoint.rows import completed_row
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.clock import Clock, Ids
@@ -31,8 +33,9 @@ from state_engine.log.source_records import SourceFile, files_read
 from state_engine.storage.checkpoint_storage import CheckpointStorageAccess
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage
-from state_engine.storage.state_reader import Segment, history_of, inherited_base
+from state_engine.storage.port import CheckpointStorage, ObjectReader
+from state_engine.storage.read_once import ReadOnce
+from state_engine.storage.state_reader import history_of, inherited_base
 from state_engine.storage.table_log import Fence
 
 
@@ -147,23 +150,34 @@ def read_interval(world: World, sealed: StoredManifest, reference: BaseReference
 
 def _write_all(world: World, access: CheckpointStorageAccess, interval: Interval, *, full: bool) -> list[FoldedState]:
     head, states = interval.sealed.manifest, []
-    for schema in states_of(interval.manifests):
-        plan = plan_state(
-            schema,
-            interval.base,
-            interval.manifests,
-            access.active(state_table_path(schema)),
-            interval.inherited,
-            asked_full=full,
-            traits=access.traits,
-        )
-        states.append(fold_parts(access.write, plan, _segments(world, interval, plan), head.generation))
+    with _reading_once(world, interval) as reader_of:
+        for schema in states_of(interval.manifests):
+            plan = plan_state(
+                schema,
+                interval.base,
+                interval.manifests,
+                access.active(state_table_path(schema)),
+                interval.inherited,
+                asked_full=full,
+                traits=access.traits,
+            )
+            base = (interval.base or interval.inherited) if plan.full else None
+            segments = history_of(base, world.job, interval.manifests, reader_of)
+            states.append(fold_parts(access.write, plan, segments, head.generation))
     return states
 
 
-def _segments(world: World, interval: Interval, plan: StatePlan) -> list[Segment]:
-    base = (interval.base or interval.inherited) if plan.full else None
-    return history_of(base, world.job, interval.manifests, world.storage_of)
+@contextmanager
+def _reading_once(world: World, interval: Interval) -> Iterator[Callable[[str], ObjectReader]]:
+    """Gives the readers of jobs' files for the time in which all states are folded from the same change files."""
+    with ExitStack() as stack:
+
+        @cache
+        def reader_of(job: str) -> ObjectReader:
+            changes = (manifest for manifest in interval.manifests if manifest.job == job)
+            return stack.enter_context(ReadOnce(world.storage_of(job), changes))
+
+        yield reader_of
 
 
 def _commit_all(

@@ -15,7 +15,8 @@ import xxhash
 from msgspec.structs import replace
 
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
-from state_engine.log.records import Ack, Barrier, Failure, Seen, SeenAll
+from state_engine.log.barriers import Barrier, Seen, SeenAll
+from state_engine.log.records import Ack, Failure
 
 Acks = dict[tuple[str, int, str], Ack]
 """Acks by operator, subtask and attempt."""

@@ -11,8 +11,9 @@ import msgspec
 
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import LakestateError
+from state_engine.log.barriers import Barrier
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Adopted, Barrier, BaseReference, Manifest, SinkTable
+from state_engine.log.records import Adopted, BaseReference, Manifest, SinkTable
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.log.window_records import WindowsShape
 

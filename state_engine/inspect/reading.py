@@ -10,7 +10,7 @@ from state_engine.inspect.read import At, History, history_at, segments_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.keeping import in_use, segments_kept
-from state_engine.storage.open import open_storage
+from state_engine.storage.open import open_root, open_storage
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def history_kept(
     history = history_at(root, job, at)
     with ExitStack() as stack:
         if history.segment.storage.url != open_storage(root, job).url:  # a canonical savepoint, in any folder
-            stack.enter_context(in_use(history.segment.storage, purpose, clock=clock, ids=ids))
+            stack.enter_context(in_use(open_root(history.segment.storage.url), purpose, clock=clock, ids=ids))
         else:
             segments = segments_of(root, job, history)
             kept = segments_kept(root, history.head, segments, purpose, clock=clock, ids=ids, must_exist=False)

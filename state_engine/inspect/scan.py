@@ -11,7 +11,7 @@ from state_engine.errors import UnknownOperatorError
 from state_engine.inspect.read import History, known_states, last_group, segments_of
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.records import Base, StateFile, StateSchema
-from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.port import ObjectReader
 from state_engine.storage.state_files import read_state_file
 from state_engine.storage.state_reader import Segment, load_groups
 
@@ -71,7 +71,7 @@ def scan_state(
                 yield rows
 
 
-def row_groups_of(_storage: CheckpointStorage, file: StateFile) -> Runs:
+def row_groups_of(_storage: ObjectReader, file: StateFile) -> Runs:
     """Returns the rows per run of key groups of a file, as far as its base has them; reads nothing."""
     return file.row_groups or ((file.first, file.last, file.rows),)
 
@@ -86,7 +86,7 @@ class ReadKeyGroups:
         self._largest = largest
         self._known: OrderedDict[tuple[str, str], Runs] = OrderedDict()
 
-    def __call__(self, storage: CheckpointStorage, file: StateFile) -> Runs:
+    def __call__(self, storage: ObjectReader, file: StateFile) -> Runs:
         """Returns (group, group, rows) of each key group; of a large file what the base has (`row_groups_of`)."""
         if file.length > self._largest:
             return row_groups_of(storage, file)
@@ -106,7 +106,7 @@ def group_rows(
     segments: Sequence[Segment],
     schema: StateSchema,
     groups: int,
-    runs_of: Callable[[CheckpointStorage, StateFile], Runs] = row_groups_of,
+    runs_of: Callable[[ObjectReader, StateFile], Runs] = row_groups_of,
 ) -> NDArray[np.float64]:
     """Returns how many rows of its log a state has in each key group.
 

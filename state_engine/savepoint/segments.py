@@ -22,7 +22,7 @@ from state_engine.savepoint.source import REMEDY
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.open import open_storage
 from state_engine.storage.open_access import open_tables
-from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.port import ObjectReader
 from state_engine.storage.state_reader import Segment, empty_rows, history_of, read_log_rows
 from state_engine.storage.whole_file import check_whole
 
@@ -135,7 +135,7 @@ def files_of(segment: Segment) -> Iterator[StateFile | StateHandle]:
         yield from changes_of(manifest)
 
 
-def _check_file(storage: CheckpointStorage, file: StateFile | StateHandle) -> None:
+def _check_file(storage: ObjectReader, file: StateFile | StateHandle) -> None:
     try:
         data = storage.get(file.path)
     except NotFoundError as error:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Base of all durable records: immutable, and an unknown field is an error."""
 
     def __reduce__(self) -> tuple[Any, ...]:

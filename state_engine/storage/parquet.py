@@ -16,7 +16,7 @@ from state_engine.log.change_file import checksum_of
 from state_engine.log.ops import KEY_GROUP
 from state_engine.log.records import StateFile
 from state_engine.storage.parquet_forms import ParquetCodec, forms_of
-from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.port import CheckpointStorage, ObjectReader
 from state_engine.storage.statistics import delta_statistics
 from state_engine.storage.whole_file import check_whole
 
@@ -131,7 +131,7 @@ def write_parquet(
     return written
 
 
-def read_parquet(storage: CheckpointStorage, file: StateFile, first: int, last: int) -> pa.Table | None:
+def read_parquet(storage: ObjectReader, file: StateFile, first: int, last: int) -> pa.Table | None:
     """Reads the rows of key groups `first` to `last`, both inclusive; None if there are none.
 
     Only the footer and the row groups that overlap are fetched; the checksums of their pages are verified. If all
@@ -164,7 +164,7 @@ def read_parquet(storage: CheckpointStorage, file: StateFile, first: int, last: 
     return table if table.num_rows else None
 
 
-def read_parquet_head(storage: CheckpointStorage, file: StateFile, rows: int, at_most: int) -> pa.Table | None:
+def read_parquet_head(storage: ObjectReader, file: StateFile, rows: int, at_most: int) -> pa.Table | None:
     """Reads the first rows of a file, at most `rows` and page by page; None if that takes more than `at_most` bytes.
 
     Raises:
@@ -184,7 +184,7 @@ def read_parquet_head(storage: CheckpointStorage, file: StateFile, rows: int, at
         raise DamagedFileError(f"The state file {file.path} cannot be read: {error}.", action=_REMEDY) from error
 
 
-def _whole(storage: CheckpointStorage, file: StateFile) -> bytes:
+def _whole(storage: ObjectReader, file: StateFile) -> bytes:
     data = storage.get(file.path)
     check_whole(data, file, named=f"The state file {file.path}", remedy=_REMEDY)
     return data
@@ -197,7 +197,7 @@ class _TooMuchError(Exception):
 class _Ranges(io.RawIOBase):
     """A file of a storage for Arrow to seek and read: one ranged get per read, of at most `at_most` bytes in all."""
 
-    def __init__(self, storage: CheckpointStorage, file: StateFile, at_most: int | None = None) -> None:
+    def __init__(self, storage: ObjectReader, file: StateFile, at_most: int | None = None) -> None:
         self._fetch: Callable[[int, int], bytes] = lambda at, length: storage.get_range(file.path, at, length)
         self._length = file.length
         self._left = at_most

@@ -41,15 +41,8 @@ class ObjectWriter(Protocol):
         ...
 
 
-class CheckpointStorage(Protocol):
-    """Immutable objects under the root of one job.
-
-    Paths are relative to the root, separated by `/`, without empty, `.` or `..` segments. An object is written once
-    and then only read or deleted: no method replaces bytes. After an error of a put other than `AlreadyExistsError`
-    the outcome is unknown; the caller reads back and compares. No method retries, and none takes a lock.
-
-    Errors: `NotFoundError`, `AlreadyExistsError`, `NotWritableError`, and `StorageError` for everything else.
-    """
+class ObjectReader(Protocol):
+    """Reads immutable objects under the root of one job; paths and errors are those of `CheckpointStorage`."""
 
     @property
     def url(self) -> str:
@@ -63,6 +56,17 @@ class CheckpointStorage(Protocol):
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Returns `length` bytes from `offset`; fewer when the object ends before, none when it ends at `offset`."""
         ...
+
+
+class CheckpointStorage(ObjectReader, Protocol):
+    """Immutable objects under the root of one job.
+
+    Paths are relative to the root, separated by `/`, without empty, `.` or `..` segments. An object is written once
+    and then only read or deleted: no method replaces bytes. After an error of a put other than `AlreadyExistsError`
+    the outcome is unknown; the caller reads back and compares. No method retries, and none takes a lock.
+
+    Errors: `NotFoundError`, `AlreadyExistsError`, `NotWritableError`, and `StorageError` for everything else.
+    """
 
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         """Creates the object from the concatenated buffers; durable on return.

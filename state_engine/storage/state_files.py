@@ -11,12 +11,12 @@ from state_engine.log.change_file import checksum_of
 from state_engine.log.records import StateFile
 from state_engine.log.state_stream import decode_blocks
 from state_engine.storage.parquet import THREADS_FROM, read_parquet, read_parquet_head
-from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.port import ObjectReader
 
 _REMEDY = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
 
 
-def read_state_file(storage: CheckpointStorage, file: StateFile, first: int, last: int) -> pa.Table | None:
+def read_state_file(storage: ObjectReader, file: StateFile, first: int, last: int) -> pa.Table | None:
     """Reads the rows of key groups `first` to `last`, both inclusive; None if there are none.
 
     From a stream exactly the prologue and the blocks of these key groups are fetched, and verified by their own
@@ -44,7 +44,7 @@ def read_state_file(storage: CheckpointStorage, file: StateFile, first: int, las
     return decode_blocks(prologue, blocks, path=file.path)
 
 
-def read_head(storage: CheckpointStorage, file: StateFile, rows: int, *, at_most: int) -> pa.Table | None:
+def read_head(storage: ObjectReader, file: StateFile, rows: int, *, at_most: int) -> pa.Table | None:
     """Reads the first rows of a file, in the columns of a state table.
 
     A file of at most `at_most` bytes is read whole. From a larger one only its first pages, for at most `rows` rows of
@@ -63,7 +63,7 @@ def read_head(storage: CheckpointStorage, file: StateFile, rows: int, *, at_most
     return read_state_file(storage, file, first, first) if sum(file.spans[0]) <= at_most else None
 
 
-def fetch_state_file(storage: CheckpointStorage, file: StateFile) -> bytes:
+def fetch_state_file(storage: ObjectReader, file: StateFile) -> bytes:
     """Returns all bytes of a file, verified by length and checksum.
 
     Raises:
@@ -102,7 +102,7 @@ def decode_state_file(data: bytes, file: StateFile) -> pa.Table:
     return decode_blocks(data[: file.spans[0][0]] if file.spans else data, blocks, path=file.path)
 
 
-def _fetch(storage: CheckpointStorage, file: StateFile, low: int, high: int) -> tuple[bytes, bytes]:
+def _fetch(storage: ObjectReader, file: StateFile, low: int, high: int) -> tuple[bytes, bytes]:
     """Returns the prologue, and the bytes from one block to another one, both included."""
     head = file.spans[0][0]
     start, stop = file.spans[low][0], sum(file.spans[high])

@@ -19,21 +19,22 @@ from state_engine.log.lineage import check_joins
 from state_engine.log.ops import log_schema, ops_to_codes, with_position
 from state_engine.log.records import Base, BaseReference, Manifest, StateHandle, StateSchema
 from state_engine.serialization.types import ddl_to_arrow
-from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.port import ObjectReader
 from state_engine.storage.state_files import read_state_file
 
+_ENOUGH_ROWS = 1 << 12
 _REMEDY = "Bring the file back from a backup, or restore an older checkpoint or savepoint (see `list_savepoints`)."
 
 
 class Segment(NamedTuple):
     """A piece of a state's history in one storage: a base, if it has one, and the manifests after it, in order."""
 
-    storage: CheckpointStorage
+    storage: ObjectReader
     base: Base | None
     manifests: Sequence[Manifest]
 
 
-def read_base(storage: CheckpointStorage, reference: BaseReference) -> Base:
+def read_base(storage: ObjectReader, reference: BaseReference) -> Base:
     """Reads a base and checks that it is the one that the reference names.
 
     Raises:
@@ -58,9 +59,7 @@ def read_base(storage: CheckpointStorage, reference: BaseReference) -> Base:
     return base
 
 
-def read_base_rows(
-    storage: CheckpointStorage, base: Base, schema: StateSchema, first: int, last: int
-) -> Iterator[pa.Table]:
+def read_base_rows(storage: ObjectReader, base: Base, schema: StateSchema, first: int, last: int) -> Iterator[pa.Table]:
     """Reads the rows of one state in key groups `first` to `last`, both inclusive, file by file.
 
     Only row groups that overlap are fetched; of a stream, only the key groups. A file that is read whole is verified by
@@ -84,17 +83,34 @@ def read_base_rows(
 
 
 def read_change_rows(
-    storage: CheckpointStorage, manifest: Manifest, schema: StateSchema, first: int, last: int
+    storage: ObjectReader, manifest: Manifest, schema: StateSchema, first: int, last: int
 ) -> Iterator[pa.Table]:
     """Reads the changes of one epoch to one state in key groups `first` to `last`, both inclusive.
 
-    Changes that are inlined in the manifest are read from the manifest.
+    Changes that are inlined in the manifest are read from the manifest. Few rows of many subtasks come together: a
+    table costs more than the few rows in it.
 
     Raises:
         MissingFileError: A change file that the manifest names is gone.
         DamagedFileError: A section is not what the manifest records.
         StateTypeChangedError: The rows do not fit the schema.
     """
+    held: list[pa.Table] = []
+    of_held = ""
+    for rows, path in _written_rows(storage, manifest, schema, first, last):
+        if held and (rows.schema != held[0].schema or sum(map(len, held)) >= _ENOUGH_ROWS):
+            yield _conform(schema, with_position(pa.concat_tables(held), manifest.epoch), manifest.epoch, of_held)
+            held = []
+        of_held = path if not held else of_held
+        held.append(rows)
+    if held:
+        yield _conform(schema, with_position(pa.concat_tables(held), manifest.epoch), manifest.epoch, of_held)
+
+
+def _written_rows(
+    storage: ObjectReader, manifest: Manifest, schema: StateSchema, first: int, last: int
+) -> Iterator[tuple[pa.Table, str]]:
+    """Yields the rows of each subtask as they were written, with the path of their file."""
     operator = manifest.operators.get(schema.uid)
     for ack in operator.acks if operator is not None and counts(schema, manifest.epoch) else ():
         if ack.changes is None:
@@ -107,7 +123,7 @@ def read_change_rows(
                 f"The change file {handle.path} of epoch {manifest.epoch} is gone.", action=_REMEDY
             ) from error
         if rows is not None:
-            yield _conform(schema, with_position(rows, manifest.epoch), manifest.epoch, handle.path)
+            yield rows, handle.path
 
 
 def read_log_rows(segments: Sequence[Segment], schema: StateSchema, first: int, last: int) -> Iterator[pa.Table]:
@@ -120,7 +136,7 @@ def read_log_rows(segments: Sequence[Segment], schema: StateSchema, first: int, 
 
 
 def history_of(
-    base: Base | None, own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], CheckpointStorage]
+    base: Base | None, own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], ObjectReader]
 ) -> list[Segment]:
     """Returns a history as segments, cut where it crosses from the job from which this one was forked.
 
@@ -143,9 +159,7 @@ def history_of(
     return [Segment(storage_of(job), base if n == 0 else None, group) for n, (job, group) in enumerate(jobs)]
 
 
-def inherited_base(
-    own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], CheckpointStorage]
-) -> Base | None:
+def inherited_base(own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], ObjectReader]) -> Base | None:
     """Reads the base after which the chain of a fork begins (`ManifestLog.chain`): that of the restored epoch.
 
     Args:
@@ -181,7 +195,7 @@ def empty_rows(schema: StateSchema) -> pa.Table:
     return log_schema(schema, ddl_to_arrow, position=True).empty_table()
 
 
-def _fetcher(storage: CheckpointStorage, manifest: Manifest, handle: StateHandle) -> Callable[[int, int], bytes]:
+def _fetcher(storage: ObjectReader, manifest: Manifest, handle: StateHandle) -> Callable[[int, int], bytes]:
     inlined = manifest.inlined.get(handle.path)
     if inlined is not None:
         return lambda offset, length: inlined[offset : offset + length]

@@ -23,10 +23,11 @@ from state_engine.epoch.sink_moves import outputs_of, since
 from state_engine.epoch.start import StartUp
 from state_engine.epoch.table_sink import TableSink
 from state_engine.errors import MissingFileError, NotFoundError
+from state_engine.log.barriers import Barrier
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import CHECKPOINTS, manifest_path
-from state_engine.log.records import Barrier, Manifest
+from state_engine.log.records import Manifest
 from state_engine.log.source_records import SourcePosition
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.storage.manifest_log import ManifestLog

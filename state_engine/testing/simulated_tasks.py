@@ -14,8 +14,9 @@ from state_engine.epoch.acks import Alignment
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import EpochError
+from state_engine.log.barriers import Barrier
 from state_engine.log.paths import change_path, output_path
-from state_engine.log.records import Ack, Barrier, OutputFile, StateHandle, StateSchema
+from state_engine.log.records import Ack, OutputFile, StateHandle, StateSchema
 from state_engine.serialization.column import Column
 from state_engine.testing.simulated import TABLE_OF, Row, SimulatedCrashes, State, World
 

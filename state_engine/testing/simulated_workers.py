@@ -17,11 +17,12 @@ from state_engine.epoch.acks import Alignment
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import EpochError, MissingFileError, StorageError
 from state_engine.key_groups import KeyGroupRange, key_group_of, range_of
+from state_engine.log.barriers import Barrier
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.ops import Op, log_schema
 from state_engine.log.paths import change_path, output_path
-from state_engine.log.records import Ack, Barrier, OutputFile, StateHandle, StateSchema
+from state_engine.log.records import Ack, OutputFile, StateHandle, StateSchema
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.open import open_storage

@@ -21,6 +21,7 @@ from benchmarks.long_life import LifeRow
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
 from benchmarks.rounds import Report
+from benchmarks.scale.model import ScaleRow
 from benchmarks.thresholds import Ratio, Thresholds
 from benchmarks.tick_model import Tick
 from benchmarks.workloads import WORKLOADS
@@ -186,6 +187,7 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
         "dagster_partitions": PartitionRow, "wide": FormRow, "skew": FormRow, "sinks": FormRow, "kafka_source": FormRow,
         "failover": FailoverRow, "postgresql": LoadRow, "kafka": LoadRow,
+        "scale": ScaleRow,
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from state_engine.log.records import Base
 from state_engine.storage.open_access import open_tables
 from state_engine.storage.state_reader import Segment, empty_rows, load_groups, read_base
 from state_engine.testing.changes import model_of, put, reset_group
+from state_engine.testing.counting import CountingStorage
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import COUNT, SCHEMAS, random_changes, sample_job
@@ -99,6 +100,22 @@ def test_incremental_is_full_is_model_while_parallelism_changes(root: str, seed:
         ("1", "completed", "FULL"),
         *((str(number), "completed", "INCREMENTAL") for number in (2, 3, 4)),
     ]
+
+
+def test_a_small_change_file_is_read_once_for_all_states(root: str) -> None:
+    rng = random.Random(1)
+    job = sample_job(root)
+    sealed = [job.epoch(random_changes(rng), parallelism=5, checkpoint_id=number) for number in (None, None, 1)]
+    counting = CountingStorage(job.storage)
+    running = CheckpointPublisher(counting, job.job, clock=ManualClock(), ids=CountingIds())
+    running.begin(sealed[-1])
+    inlined = {path for one in sealed for path in one.manifest.inlined}
+    acks = [ack for one in sealed for operator in one.manifest.operators.values() for ack in operator.acks]
+    several = [ack.changes for ack in acks if ack.changes is not None and len(ack.changes.sections) > 1]
+    several = [handle for handle in several if handle.path not in inlined]
+    assert len(several) > 5
+    assert {counting.reads[handle.path] for handle in several} == {1}
+    assert_published(job, newest(job, running))
 
 
 @pytest.mark.parametrize("point", E9)

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from state_engine.epoch.acks import Acknowledged, Alignment, Answer, acknowledge, digest_of_attempts
 from state_engine.epoch.ports import EpochPlan, OperatorPlan, StreamEdge
-from state_engine.log.records import Ack, Barrier, Failure, Seen, SeenAll
+from state_engine.log.barriers import Barrier, Seen, SeenAll
+from state_engine.log.records import Ack, Failure
 
 A = OperatorPlan(uid="a", parallelism=2, max_parallelism=8)
 B = OperatorPlan(uid="b", parallelism=3, max_parallelism=8, edges=(StreamEdge(upstream="a"),))

@@ -15,7 +15,8 @@ from state_engine.epoch.acks import (
 )
 from state_engine.epoch.ports import EpochPlan, OperatorPlan, StreamEdge
 from state_engine.epoch.watermarks import advance
-from state_engine.log.records import Ack, Barrier, Failure, SeenAll
+from state_engine.log.barriers import Barrier, SeenAll
+from state_engine.log.records import Ack, Failure
 
 P = 3
 FRONT = OperatorPlan(uid="front", parallelism=P, max_parallelism=8)

@@ -14,8 +14,9 @@ from state_engine.checkpoint.requests import CheckpointRequest
 from state_engine.epoch.ports import CheckpointEnd, EpochPlan, Mark, SourcePositions
 from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import CheckpointFailuresError, EpochError, StopRequestedError, UserFunctionError
+from state_engine.log.barriers import Barrier
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Ack, Barrier
+from state_engine.log.records import Ack
 from state_engine.testing.simulated_services import SimulatedPublisher
 from state_engine.testing.simulated_tasks import SimulatedTasks
 from state_engine.testing.simulator import SimulatedDriver, Simulation

@@ -20,7 +20,8 @@ from state_engine.errors import (
     StopRequestedError,
     UserFunctionError,
 )
-from state_engine.log.records import Ack, Barrier, DeclaredChanges, Failure, Manifest
+from state_engine.log.barriers import Barrier
+from state_engine.log.records import Ack, DeclaredChanges, Failure, Manifest
 from state_engine.log.source_records import SourceFile, SourcePosition
 from state_engine.testing.simulated import Faults, SimulatedCrash
 from state_engine.testing.simulated_tasks import SimulatedTasks, schema

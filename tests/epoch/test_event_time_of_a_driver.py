@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, SourcePositions, StreamEdge
 from state_engine.epoch.request import StartRequest
-from state_engine.log.records import Ack, Barrier, EarliestTimers, HighestTime
+from state_engine.log.barriers import Barrier
+from state_engine.log.records import Ack, EarliestTimers, HighestTime
 from state_engine.testing.simulated import SimulatedCrash
 from state_engine.testing.simulated_tasks import SimulatedTasks
 from state_engine.testing.simulator import SimulatedDriver, Simulation, request

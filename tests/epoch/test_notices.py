@@ -9,7 +9,8 @@ from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import CheckpointEnd, EpochPlan, SourcePositions
 from state_engine.errors import BroadcastDivergenceError, UserFunctionError
-from state_engine.log.records import Ack, Barrier
+from state_engine.log.barriers import Barrier
+from state_engine.log.records import Ack
 from state_engine.testing.simulated import Faults, SimulatedCrash
 from state_engine.testing.simulated_services import SimulatedPublisher
 from state_engine.testing.simulated_tasks import SimulatedTasks

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from state_engine.epoch.acks import Acknowledged, Alignment, Answer, acknowledge
 from state_engine.epoch.ports import EpochPlan, OperatorPlan, StreamEdge
-from state_engine.log.records import Ack, Barrier, Failure
+from state_engine.log.barriers import Barrier
+from state_engine.log.records import Ack, Failure
 
 FED = {"first": (), "left": ("first",), "right": ("first",), "aside": ("first",), "meet": ("left", "right")}
 OPERATORS = tuple(

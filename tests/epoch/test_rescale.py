@@ -10,8 +10,8 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan, SourcePositions, StreamEdge
 from state_engine.epoch.rescale import RescaleRequest, rescaled, sharing
 from state_engine.errors import FencedError, LakestateError, MaxParallelismChangedError, RescaleError, UserFunctionError
+from state_engine.log.barriers import Barrier
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Barrier
 from state_engine.testing.simulated import Faults, SimulatedCrash
 from state_engine.testing.simulated_tasks import SimulatedTasks
 from state_engine.testing.simulator import MAX_PARALLELISM, SimulatedDriver, Simulation, request

@@ -11,9 +11,10 @@ from state_engine.epoch.key_groups import RestoredRows
 from state_engine.epoch.ports import EpochPlan, SourcePositions
 from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import FencedError, LakestateError, RestoreError, StopRequestedError, UserFunctionError
+from state_engine.log.barriers import Barrier
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import change_path
-from state_engine.log.records import Ack, Barrier, GroupRestore, Origin, StateHandle
+from state_engine.log.records import Ack, GroupRestore, Origin, StateHandle
 from state_engine.testing.simulated import Faults, PutOutcome, SimulatedCrash
 from state_engine.testing.simulated_tasks import SimulatedTasks
 from state_engine.testing.simulator import SimulatedDriver, Simulation

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from state_engine.epoch.acks import Acknowledged, Alignment, Answer, acknowledge
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan, StreamEdge
-from state_engine.log.records import Ack, Barrier, Failure, Seen
+from state_engine.log.barriers import Barrier, Seen
+from state_engine.log.records import Ack, Failure
 from state_engine.testing.simulated import Faults
 from state_engine.testing.simulator import Simulation, request
 

@@ -17,11 +17,12 @@ from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import StopRequestedError
 from state_engine.key_groups import key_group_of
+from state_engine.log.barriers import Barrier
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.ops import Op, log_schema
 from state_engine.log.paths import change_path
-from state_engine.log.records import Ack, Barrier, Manifest, StateHandle
+from state_engine.log.records import Ack, Manifest, StateHandle
 from state_engine.log.source_records import SourcePosition
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.group_restore import GroupRestorer

@@ -132,6 +132,27 @@ def test_a_sliced_table_is_written_as_a_slice() -> None:
     assert rows_read.column("key_group").to_pylist() == [10, 11, 12]
 
 
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_few_rows_are_not_compressed_and_many_are(codec: Codec) -> None:
+    few, many = _table([1] * 20), _table([2] * 2_000)
+    assert few.nbytes < change_file.WORTH_COMPRESSION <= many.nbytes
+    compressed, plain = (_File((_schema(), few), (_schema("t"), many), codec=one) for one in (codec, "none"))
+    assert change_file.verify_change_file(compressed.data).footer.codec == codec
+
+    def sections(file: _File) -> list[bytes]:
+        return [file.data[one.offset : one.offset + one.length] for one in file.handle.sections]
+
+    assert sections(compressed)[0] == sections(plain)[0]
+    assert len(sections(compressed)[1]) < len(sections(plain)[1]) / 2
+    for file in (compressed, plain):
+        assert [rows.equals(wanted) for rows, wanted in zip(_all(file), (few, many), strict=True)] == [True, True]
+
+
+def _all(file: _File) -> list[pa.Table]:
+    found = [file.read(name, 0, 127) for name in ("s", "t")]
+    return [rows for rows in found if rows is not None]
+
+
 def test_a_damaged_section_is_named() -> None:
     file = _File((_schema(), _table([1, 2, 3])))
     (section,) = file.handle.sections

@@ -20,8 +20,9 @@ from state_engine.epoch.driver import EpochDriver
 from state_engine.epoch.ports import EpochPlan, SourcePositions
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
+from state_engine.log.barriers import Barrier
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Ack, Barrier
+from state_engine.log.records import Ack
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.serialization.column import Column
 from state_engine.spark.graph.nodes import OperatorNode, SinkNode

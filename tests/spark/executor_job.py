@@ -28,7 +28,7 @@ from pyspark import cloudpickle
 from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
 from state_engine.epoch.acks import Acknowledged, acknowledge
 from state_engine.epoch.ports import EpochPlan
-from state_engine.log.records import Barrier
+from state_engine.log.barriers import Barrier
 from state_engine.spark import DeltaSink, StreamJob, local_session
 
 SWITCHES = (

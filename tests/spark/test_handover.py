@@ -7,7 +7,7 @@ import pyarrow as pa
 from state_engine.api.output_tag import columns_type
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.key_groups import subtask_of
-from state_engine.log.records import Barrier
+from state_engine.log.barriers import Barrier
 from state_engine.spark.wire.handover import Handover, Reader
 from state_engine.spark.wire.rows import CONTROL, PLACE, barrier_of_mark, group_of_mark
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from state_engine.api.output_tag import columns_type
-from state_engine.log.records import Ack, Barrier, Failure
+from state_engine.log.barriers import Barrier
+from state_engine.log.records import Ack, Failure
 from state_engine.spark.wire.rows import CONTROL, barrier_mark, barrier_of_mark, group_of_mark
 from state_engine.spark.worker.map_runner import MapRunner
 

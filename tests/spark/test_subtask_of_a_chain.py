@@ -21,10 +21,12 @@ from state_engine.api import (
 from state_engine.api.output_tag import columns_type
 from state_engine.backends.schemas import state_schema
 from state_engine.causes import WorkerEndsError
+from state_engine.epoch.acks import digest_of_attempts
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan, StreamEdge
 from state_engine.key_groups import key_group_of, range_of, subtask_of
-from state_engine.log.records import Ack, Barrier
+from state_engine.log.barriers import Barrier
+from state_engine.log.records import Ack
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
 from state_engine.spark.wire.handover import Reader
@@ -208,9 +210,11 @@ def test_every_link_has_its_ack_its_changes_and_its_outputs(job: JobBuilder, reu
     assert {o.output: o.rows for ack in barrier.acks for o in ack.outputs} == {"sums": 4, "odds": 1, "lasts": 4}
     assert [bool(ack.timings_ms) for ack in barrier.acks] == [True, False, False]
     assert set(barrier.acks[0].timings_ms) == {"input", "catch_up", "process", "changes", "stage", "freeze"}
-    assert {(seen.uid, seen.by_uid, seen.subtask, seen.by_subtask) for seen in barrier.seen} == {
-        ("sum", "split", 1, 1),
-        ("split", "last", 1, 1),
+    own = digest_of_attempts([barrier.attempt])
+    assert barrier.seen == ()
+    assert {(seen.uid, seen.by_uid, seen.by_subtask, seen.digest) for seen in barrier.seen_all} == {
+        ("sum", "split", 1, own),
+        ("split", "last", 1, own),
     }
     assert CALLS[-1] == "finish"
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown, report_of
 from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, LakestateError, SessionError, StopRequestedError
-from state_engine.log.records import Barrier
+from state_engine.log.barriers import Barrier
 from state_engine.spark.plan.planner import EpochPlanner
 from state_engine.spark.session.executors import check_workers_start
 from state_engine.spark.wire.failures import RECORDS_PROPERTY, SparkFailure, failure_of

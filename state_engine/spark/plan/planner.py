@@ -18,7 +18,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
-from state_engine.log.records import Barrier
+from state_engine.log.barriers import Barrier
 from state_engine.spark.graph.nodes import OperatorNode
 from state_engine.spark.graph.settings import AggPhaseStrategy
 from state_engine.spark.graph.sources import Sources

@@ -16,7 +16,7 @@ import pyarrow as pa
 from state_engine.api.types import StructType
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.key_groups import range_of
-from state_engine.log.records import Barrier
+from state_engine.log.barriers import Barrier
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.shared_columns import SharedColumns

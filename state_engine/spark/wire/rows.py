@@ -13,7 +13,7 @@ partition of the exchange between them to which the row goes.
 import msgspec
 import pyarrow as pa
 
-from state_engine.log.records import Barrier
+from state_engine.log.barriers import Barrier
 from state_engine.runtime.emitted import EVENT_TIME
 
 GROUP = "__ls_group"

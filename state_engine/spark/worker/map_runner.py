@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from state_engine.api.types import StructType
 from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, trace_of
 from state_engine.errors import UserFunctionError
-from state_engine.log.records import Ack, Barrier, Failure
+from state_engine.log.barriers import Barrier
+from state_engine.log.records import Ack, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import Reader, field_readers
 from state_engine.serialization.copies import RowCopies
