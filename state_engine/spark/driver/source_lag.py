@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from state_engine.clock import Clock
@@ -100,7 +101,8 @@ class EndOffsets:
             position: The next offset to read of each partition; a partition that is not in it is read from 0.
             end: The offset after the last record of each partition.
         """
-        unread = [note for note in self._notes if _is_beyond(note[1], position)]
+        # Ends grow, so that all notes after the first unread one are unread, too.
+        unread = list(dropwhile(lambda note: not _is_beyond(note[1], position), self._notes))
         if not _is_beyond(end, position):
             self._notes, self._every_ms = [], _EVERY_MS
             return 0.0
