@@ -21,7 +21,7 @@ def run(case: ScaleCase) -> ScaleRow:
     folder = Path(case.work)
     job = SimulatedJob(folder, case.subtasks)
     job.start()
-    job.epoch()
+    job.epoch()  # makes the tasks
     forget_peak()
     times = [job.epoch() for _ in range(case.epochs)]
     peak, sealed = peak_mib(), job.head.manifest

@@ -8,11 +8,13 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import RandomIds, SystemClock
@@ -27,7 +29,7 @@ from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.ops import Op, log_schema
 from state_engine.log.paths import change_path
-from state_engine.log.records import Ack, BaseReference, HighestTime, StateHandle, StateSchema, StateStatistics
+from state_engine.log.records import Ack, BaseReference, HighestTime, StateHandle, StateStatistics
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.spark.sinks.commits import SinkCommits
@@ -46,6 +48,9 @@ GROUPS = 4_096
 KEYS = 20
 """Number of keys of each subtask; each has a value in each state, and each epoch writes all of them."""
 VALUE = "struct<n:bigint,total:double,at:timestamp>"
+SCHEMAS = {
+    uid: tuple(state(uid, f"state_{number}", "k bigint", VALUE) for number in range(STATES)) for uid in OPERATORS
+}
 TIMINGS = dict.fromkeys(("input", "catch_up", "process", "changes", "stage", "freeze"), 12.345)
 
 
@@ -67,11 +72,7 @@ class SimulatedTasks:
     def __init__(self, storage: CheckpointStorage, folder: Path, subtasks: int) -> None:
         self.seconds, self.collected = 0.0, 0
         self._root, self._subtasks, self._ids = Path(storage.url), subtasks, RandomIds()
-        self.schemas = {
-            uid: tuple(state(uid, f"state_{number}", "k bigint", VALUE) for number in range(STATES))
-            for uid in OPERATORS
-        }
-        folder.mkdir(exist_ok=True)
+        folder.mkdir()
         self._templates = {uid: list(self._made(folder, uid)) for uid in OPERATORS}
 
     def run(self, plan: EpochPlan) -> list[Barrier]:
@@ -103,11 +104,11 @@ class SimulatedTasks:
             attempt = self._ids.new_id()
             path = change_path(plan.generation, plan.epoch, uid, subtask, attempt)
             _link(template.file, self._root / path)
-            statistics = tuple(StateStatistics(name=one.name, rows=KEYS, keys=KEYS) for one in self.schemas[uid])
+            statistics = tuple(StateStatistics(name=one.name, rows=KEYS, keys=KEYS) for one in SCHEMAS[uid])
             acks.append(
                 Ack(
                     uid=uid, subtask=subtask, attempt=attempt, records_in=1_000 + subtask, records_out=1_000,
-                    changes=_at(template.handle, path), schemas=self.schemas[uid], statistics=statistics,
+                    changes=replace(template.handle, path=path), schemas=SCHEMAS[uid], statistics=statistics,
                     event_times=(HighestTime(edge=0, time=plan.processing_time),) if uid == "first" else (),
                     timings_ms=TIMINGS,
                 )
@@ -120,7 +121,7 @@ class SimulatedTasks:
                 job=JOB, generation=1, epoch=1, uid=uid, subtask=subtask, attempt=self._ids.new_id(),
                 max_parallelism=GROUPS,
             )  # fmt: skip
-            tables = [(one, pa.Table.from_pylist(rows, log_schema(one, ddl_to_arrow))) for one in self.schemas[uid]]
+            tables = [(one, pa.Table.from_pylist(rows, log_schema(one, ddl_to_arrow))) for one in SCHEMAS[uid]]
             parts, sections, checksum, length = encode_change_file(header, tables)
             file = folder / f"{uid}-{subtask}"
             file.write_bytes(b"".join(bytes(part) for part in parts))
@@ -142,9 +143,13 @@ class SimulatedJob:
 
     def __init__(self, folder: Path, subtasks: int) -> None:
         self.storage = CountingStorage(LocalStorage(folder / "root" / JOB))
-        self._subtasks = subtasks
-        self.tasks = SimulatedTasks(self.storage, folder / "templates", subtasks)
+        self._folder, self._subtasks = folder, subtasks
         self._offsets = count(1)
+
+    @cached_property
+    def tasks(self) -> SimulatedTasks:
+        """The tasks; a process that only starts the job has none."""
+        return SimulatedTasks(self.storage, self._folder / "templates", self._subtasks)
 
     def start(self) -> Head:
         """Starts the job, or starts it again."""
@@ -179,19 +184,16 @@ class SimulatedJob:
 
     def _request(self) -> StartRequest:
         def shape(uid: str, edge: StreamEdge) -> OperatorShape:
-            keys, schemas = self._schemas(uid)[0].key, self._schemas(uid)
             return OperatorShape(
-                uid=uid, parallelism=self._subtasks, max_parallelism=GROUPS, keys=keys, edges=(edge,), schemas=schemas
-            )
+                uid=uid, parallelism=self._subtasks, max_parallelism=GROUPS, keys=SCHEMAS[uid][0].key, edges=(edge,),
+                schemas=SCHEMAS[uid],
+            )  # fmt: skip
 
         operators = (shape("first", StreamEdge()), shape("second", StreamEdge(upstream="first")))
         source = SourceFingerprint(kind="files", path="in")
         return StartRequest(
             job=JOB, root=str(Path(self.storage.url).parent), operators=operators, fingerprints=(source,)
         )
-
-    def _schemas(self, uid: str) -> tuple[StateSchema, ...]:
-        return self.tasks.schemas[uid]
 
 
 def _rows(subtasks: int) -> list[list[dict[str, Any]]]:
@@ -212,13 +214,6 @@ def _rows(subtasks: int) -> list[list[dict[str, Any]]]:
         for number, row in enumerate(own):
             row["seq"] = number
     return [rows[subtask] for subtask in range(subtasks)]
-
-
-def _at(handle: StateHandle, path: str) -> StateHandle:
-    return StateHandle(
-        path=path, length=handle.length, checksum=handle.checksum, rows=handle.rows, codec=handle.codec,
-        sections=handle.sections,
-    )  # fmt: skip
 
 
 def _link(file: Path, path: Path) -> None:

@@ -37,7 +37,7 @@ from state_engine.serialization.column import Record
 MAGIC = b"LAKECHG\n"
 VERSION = 1
 BLOCK_ROWS = 65536
-WORTH_COMPRESSION = 8 << 10
+WORTH_COMPRESSION = 4 << 10
 """Sections with fewer bytes of rows are not compressed: ZSTD takes some 40 µs for each column, however few rows it has,
 to write, and 20 to read."""
 

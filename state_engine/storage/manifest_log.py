@@ -15,7 +15,7 @@ from state_engine.errors import (
 )
 from state_engine.log.birth import Birth, decode_birth, encode_birth
 from state_engine.log.lineage import Place, contains, predecessor_of
-from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest, inlined_bytes
+from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest
 from state_engine.log.paths import (
     BIRTH,
     EPOCHS,
@@ -30,8 +30,9 @@ from state_engine.log.records import BaseReference, Manifest
 from state_engine.storage.port import CheckpointStorage
 
 CACHED_MANIFESTS = 1024
-CACHED_INLINED = 32 << 20
-"""Bytes of inlined changes in the cached manifests, at most: twice what a chain has when a base is folded for it."""
+CACHED_BYTES = 64 << 20
+"""Bytes of cached manifests as they are stored, at most; decoded they take two to three times as much memory. Inlined
+changes are among them: a chain has a quarter of this when a base is folded for it."""
 
 
 class ManifestLog:
@@ -62,7 +63,8 @@ class ManifestLog:
         self._open_job = open_job
         self._cached = cached
         self._cache: OrderedDict[str, StoredManifest] = OrderedDict()
-        self._inlined = 0
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
         self._birth: str | None = None
         self._others: dict[str, ManifestLog] = {}
         self._outlines: dict[str, StoredManifest] = {}
@@ -152,8 +154,8 @@ class ManifestLog:
         if path in self._cache:
             self._cache.move_to_end(path)
             return self._cache[path]
-        stored = self._load(path, generation, epoch)
-        self._remember(path, stored)
+        stored, size = self._load(path, generation, epoch)
+        self._remember(path, stored, size)
         return stored
 
     def read_outline(self, generation: int, epoch: int) -> StoredManifest:
@@ -167,12 +169,14 @@ class ManifestLog:
         """
         path = manifest_path(generation, epoch)
         if path not in self._outlines:
-            stored = self._cache.get(path) or self._load(path, generation, epoch)
+            stored = self._cache.get(path) or self._load(path, generation, epoch)[0]
             self._outlines[path] = _outline(stored)
         return self._outlines[path]
 
-    def _load(self, path: str, generation: int, epoch: int) -> StoredManifest:
-        stored = decode_manifest(self._storage.get(path), path=path)
+    def _load(self, path: str, generation: int, epoch: int) -> tuple[StoredManifest, int]:
+        """Returns a manifest, and its size in bytes."""
+        data = self._storage.get(path)
+        stored = decode_manifest(data, path=path)
         manifest = stored.manifest
         if (manifest.job, manifest.generation, manifest.epoch) != (self._job, generation, epoch):
             raise DamagedManifestError(
@@ -180,7 +184,7 @@ class ManifestLog:
                 "its own.",
                 action="Manifests were copied or renamed; restore the folder from a backup.",
             )
-        return stored
+        return stored, len(data)
 
     def read_copy(self, path: str) -> StoredManifest:
         """Returns the manifest that came with a canonical savepoint; it may be of any job.
@@ -203,7 +207,7 @@ class ManifestLog:
         path = manifest_path(manifest.generation, manifest.epoch)
         self._storage.put_if_absent(path, data)
         stored = StoredManifest(manifest, digest)
-        self._remember(path, stored)
+        self._remember(path, stored, len(data))
         if manifest.kind in ("epoch", "idle"):
             self._outlines.clear()  # the start is over
         return stored
@@ -282,16 +286,16 @@ class ManifestLog:
             self._others[job] = ManifestLog(self._open_job(job), job, open_job=self._open_job, cached=self._cached)
         return self._others[job]
 
-    def _remember(self, path: str, stored: StoredManifest) -> None:
+    def _remember(self, path: str, stored: StoredManifest, size: int) -> None:
         self._forget(path)
-        self._cache[path] = stored
-        self._inlined += inlined_bytes(stored.manifest)
-        while len(self._cache) > self._cached or (self._inlined > CACHED_INLINED and len(self._cache) > 1):
+        self._cache[path], self._sizes[path] = stored, size
+        self._bytes += size
+        while len(self._cache) > self._cached or (self._bytes > CACHED_BYTES and len(self._cache) > 1):
             self._forget(next(iter(self._cache)))
 
     def _forget(self, path: str) -> None:
-        if (stored := self._cache.pop(path, None)) is not None:
-            self._inlined -= inlined_bytes(stored.manifest)
+        if self._cache.pop(path, None) is not None:
+            self._bytes -= self._sizes.pop(path)
 
     @staticmethod
     def _path_of(stored: StoredManifest) -> str:

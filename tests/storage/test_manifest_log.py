@@ -296,7 +296,8 @@ def test_the_newest_epoch_is_found_although_all_that_was_listed_is_freed(
 
 
 def test_few_manifests_are_kept_that_hold_many_bytes(storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_log, "CACHED_INLINED", 250)
+    large = replace(_manifest(1, "0" * 64), inlined={"changes/1": bytes(100)})
+    monkeypatch.setattr(manifest_log, "CACHED_BYTES", int(2.5 * len(encode_manifest(large)[0])))
     log, digest = ManifestLog(storage, "job"), ""
     for epoch in range(1, 6):
         digest = log.put(replace(_manifest(epoch, digest), inlined={f"changes/{epoch}": bytes(100)})).hash
@@ -311,7 +312,7 @@ def test_few_manifests_are_kept_that_hold_many_bytes(storage: FaultyStorage, mon
 
 
 def test_one_manifest_is_kept_however_large_it_is(storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_log, "CACHED_INLINED", 10)
+    monkeypatch.setattr(manifest_log, "CACHED_BYTES", 10)
     log = ManifestLog(storage, "job")
     log.put(replace(_manifest(1, ""), inlined={"changes/1": bytes(100)}))
     storage.calls.clear()
