@@ -35,8 +35,8 @@ def run(case: ScaleCase) -> ScaleRow:
     base = read_base(job.storage, job.checkpoint())
     seconds, reads = time.perf_counter() - began, job.storage.reads.total() - before
     found = [load_groups([Segment(job.storage, base, ())], schema, 0, GROUPS - 1) for schema in base.schemas]
-    right = [len(set(rows["k"].to_pylist())) for rows in found] == [case.subtasks * KEYS] * STATES * len(OPERATORS)
-    right = right and [len(rows) for rows in found] == [case.subtasks * KEYS] * STATES * len(OPERATORS)
+    sizes = [(len(rows), len(set(rows["k"].to_pylist()))) for rows in found]
+    right = sizes == [(case.subtasks * KEYS, case.subtasks * KEYS)] * STATES * len(OPERATORS)
     return ScaleRow(
         subtasks=case.subtasks,
         driver_ms=round(median(times) * 1e3, 2),

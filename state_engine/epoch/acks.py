@@ -220,12 +220,12 @@ def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
     for barrier in barriers:
         attempts.setdefault((barrier.uid, barrier.subtask), set()).add(barrier.attempt)
     seen = {seen for barrier in barriers for seen in barrier.seen}
+    for seen_attempt in seen:
+        attempts.setdefault((seen_attempt.uid, seen_attempt.subtask), set()).add(seen_attempt.attempt)
     digests: Digests = {}
     for barrier in barriers:
         for one in barrier.seen_all:
             digests.setdefault((one.by_uid, one.by_subtask, one.uid), set()).add(one.digest)
-    for seen_attempt in seen:
-        attempts.setdefault((seen_attempt.uid, seen_attempt.subtask), set()).add(seen_attempt.attempt)
     if reason := _inconsistency(plan, attempts):
         return Acknowledged(Answer.INCONSISTENT, {}, reason)
     if reason := _absence(plan, {key[:2] for key in acks}, seen, digests):

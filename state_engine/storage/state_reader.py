@@ -96,13 +96,14 @@ def read_change_rows(
         StateTypeChangedError: The rows do not fit the schema.
     """
     held: list[pa.Table] = []
-    of_held = ""
+    of_held, count = "", 0
     for rows, path in _written_rows(storage, manifest, schema, first, last):
-        if held and (rows.schema != held[0].schema or sum(map(len, held)) >= _ENOUGH_ROWS):
+        if held and (rows.schema != held[0].schema or count >= _ENOUGH_ROWS):
             yield _conform(schema, with_position(pa.concat_tables(held), manifest.epoch), manifest.epoch, of_held)
-            held = []
+            held, count = [], 0
         of_held = path if not held else of_held
         held.append(rows)
+        count += rows.num_rows
     if held:
         yield _conform(schema, with_position(pa.concat_tables(held), manifest.epoch), manifest.epoch, of_held)
 
