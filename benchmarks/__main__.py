@@ -44,6 +44,7 @@ from benchmarks.nexmark.queries import QUERIES
 from benchmarks.operation_model import OPERATION_ENGINES, PARTS
 from benchmarks.plots import Row
 from benchmarks.report import WIDTH, show, show_unmeasured, show_verdicts, write_json
+from benchmarks.requests import measure as requests
 from benchmarks.scale import measure as scale
 from benchmarks.state_sizes import Epochs
 from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
@@ -403,6 +404,21 @@ def run_scale(
         sizes = {count(number): sizes[count(number)] for number in subtasks.split(",")}
     with folder_at(work) as folder:
         finish(scale.measure(folder, tell, sizes), json, check, scale.show)
+
+
+@app.command("requests")
+def run_requests(
+    json: Json = None,
+    check: Check = False,
+    subtasks: Annotated[str | None, typer.Option(help="Numbers of subtasks; 2,16,128 with --check.")] = None,
+    work: Work = None,
+) -> None:
+    """The requests of a job with its root and its table in a bucket, and what they cost."""
+    sizes = requests.FULL if check or subtasks else requests.SMALL
+    if subtasks is not None:
+        sizes = {count(number): sizes[count(number)] for number in subtasks.split(",")}
+    with folder_at(work) as folder:
+        finish(requests.measure(folder, tell, sizes), json, check, requests.show)
 
 
 @app.command("postgresql")

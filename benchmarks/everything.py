@@ -47,6 +47,8 @@ from benchmarks.model import FRAUD, NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORK
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS, Operation
 from benchmarks.plots import Row
+from benchmarks.requests import measure as requests
+from benchmarks.requests.model import REQUESTS, RequestRow
 from benchmarks.scale import measure as scale
 from benchmarks.scale.model import SCALE, ScaleRow
 from benchmarks.state_sizes import Epochs
@@ -197,6 +199,12 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: scale.measure(folder, tell, scale.SMALL if small else scale.FULL),
             scale.show,
             ScaleRow,
+        ),
+        REQUESTS: Part(
+            requests.ABOUT,
+            lambda folder, tell: requests.measure(folder, tell, requests.SMALL if small else requests.FULL),
+            requests.show,
+            RequestRow,
         ),
     }
     return {name: part._replace(small=small) for name, part in workloads.items()}

@@ -19,10 +19,14 @@ from benchmarks.loads.model import LoadRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
+from benchmarks.requests.model import RequestRow
 from benchmarks.scale.model import ScaleRow
 from benchmarks.tick_model import Tick
 
-Row = Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow | ScaleRow
+Row = (
+    Result | Operation | Tick | LatencyRow | LifeRow | PartitionRow | FormRow | FailoverRow | LoadRow | ScaleRow
+    | RequestRow
+)  # fmt: skip
 COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
 OTHER = "#777777"
 WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
@@ -68,6 +72,8 @@ def _unit(row: Row) -> str:
         return "records/s"
     if isinstance(row, Result):
         return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
+    if isinstance(row, RequestRow):
+        return "requests"
     return "ms, median" if isinstance(row, LatencyRow | LifeRow | ScaleRow) else "seconds, median"
 
 
@@ -105,6 +111,8 @@ def _title(row: Row) -> str:
             return "the names of all partitions"
         case ScaleRow():
             return "the driver's part of an epoch"
+        case RequestRow():
+            return f"{row.phase}, changes {row.changes}"
 
 
 def _bar(row: Row) -> Bar | None:
@@ -126,6 +134,9 @@ def _bar(row: Row) -> Bar | None:
         return Bar(row.label, row.records_per_second, COLOURS["lakestate"] if "sink" in row.label else OTHER)
     if isinstance(row, ScaleRow):
         return Bar(f"{row.subtasks:,} subtasks", row.driver_ms, COLOURS["lakestate"])
+    if isinstance(row, RequestRow):
+        sent = row.put + row.get + row.head + row.list + row.delete
+        return Bar(f"{row.subtasks} subtasks", sent, COLOURS["lakestate"])
     if isinstance(row, PartitionRow):
         return Bar(f"{row.savepoints:,} savepoints", row.names_seconds, COLOURS["lakestate"])
     if row.median_seconds is None:

@@ -17,11 +17,12 @@ from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
 from benchmarks.plots import Row
+from benchmarks.requests.model import RequestLimit, RequestRow, judge_requests
 from benchmarks.scale.model import ScaleLimit, ScaleRow, judge_scale
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
 _NAMES = ("thresholds.toml", *(f"workloads/{name}.toml" for name in ("thresholds", "floors", "limits")))
-_FOLDERS = ("nexmark", "forms", "fraud", "latency", "failover", "scale")
+_FOLDERS = ("nexmark", "forms", "fraud", "latency", "failover", "scale", "requests")
 FILES = tuple(Path(__file__).parent / name for name in (*_NAMES, *(f"{folder}/thresholds.toml" for folder in _FOLDERS)))
 
 
@@ -87,6 +88,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     form: list[FormLimit] = []
     extra: list[FormExtra] = []
     scale: list[ScaleLimit] = []
+    request: list[RequestLimit] = []
 
 
 def load(paths: Sequence[Path] = FILES) -> Thresholds:
@@ -127,6 +129,7 @@ def judge(
         *judge_latency(thresholds.latency, [row for row in rows if isinstance(row, LatencyRow)]),
         *judge_failover(thresholds.failover, [row for row in rows if isinstance(row, FailoverRow)]),
         *judge_scale(thresholds.scale, [row for row in rows if isinstance(row, ScaleRow)]),
+        *judge_requests(thresholds.request, [row for row in rows if isinstance(row, RequestRow)]),
     ]
 
 

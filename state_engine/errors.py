@@ -30,7 +30,8 @@ LakestateError
 │   ├── NotFoundError
 │   ├── AlreadyExistsError
 │   ├── NotWritableError
-│   └── StateTooLargeError
+│   ├── StateTooLargeError
+│   └── UnsupportedStorageError
 ├── CorruptionError               durable bytes are not what they claim to be
 │   ├── DamagedManifestError
 │   ├── DamagedFileError
@@ -229,6 +230,10 @@ class NotWritableError(StorageError):
 
 class StateTooLargeError(StorageError):
     """A state has more bytes than its checkpoint storage takes."""
+
+
+class UnsupportedStorageError(StorageError):
+    """The storage lacks something that a state root needs."""
 
 
 class CorruptionError(LakestateError):

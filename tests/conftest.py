@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 # collects garbage on one thread needs half the processor time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-pytest_plugins = ["selection", "costs", "all_pairs", "memory_folder"]  # in tests/plugins
+pytest_plugins = ["selection", "costs", "all_pairs", "memory_folder", "s3_buckets"]  # in tests/plugins
 
 # How many examples Hypothesis tries: `make check` chooses `quick`, `make test-long` chooses `long`. A test with large
 # examples, or with parameters as well, uses a part of the number: `settings.default.max_examples // 4`.

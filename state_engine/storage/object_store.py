@@ -9,7 +9,13 @@ import obstore
 from obstore import exceptions
 
 from state_engine.clock import Ids, RandomIds
-from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError, StorageError
+from state_engine.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    NotWritableError,
+    StorageError,
+    UnsupportedStorageError,
+)
 from state_engine.storage.gathering import GatheringWriter
 from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
@@ -17,17 +23,21 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _REFUSALS = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+PROBES = "_probe"
+"""Folder of the objects with which `check_writable` examines the store."""
+
 # a listing that is refused has no error class of its own
 _REFUSED = re.compile(r"status code: 40[13]\b")
+_UNSUPPORTED = re.compile(r"status code: 501\b|not (yet )?implemented", re.IGNORECASE)
 
 
 class ObjectStorage:
     """Objects below the prefix of `store`. Every put has mode `create`, so both puts are atomic.
 
-    The store must honour conditional puts (`If-None-Match: *`): S3, GCS, Azure, MinIO and R2 do. obstore retries inside
-    one call, so a put may find the object that its own first attempt made. `AlreadyExistsError` therefore does not
-    prove that *another* writer made the object, and callers compare contents. obstore's store on local disks does not
-    fsync; use `LocalStorage` there.
+    The store must honour conditional puts (`If-None-Match: *`): S3, GCS, Azure, MinIO and R2 do, and `check_writable`
+    finds out. obstore retries inside one call, so a put may find the object that its own first attempt made.
+    `AlreadyExistsError` therefore does not prove that *another* writer made the object, and callers compare contents.
+    obstore's store on local disks does not fsync; use `LocalStorage` there.
 
     Args:
         store: An obstore store with the job's root as its prefix.
@@ -100,17 +110,35 @@ class ObjectStorage:
         return ()  # objects are put whole
 
     def check_writable(self) -> None:
-        probe = f"writable-{self._ids.new_id()}"
+        """Puts a small object twice, and removes it. A store that takes it twice lets two drivers seal one epoch.
+
+        Raises:
+            UnsupportedStorageError: The store replaced the object, or it refuses conditional puts.
+            NotWritableError: The object cannot be put or removed.
+        """
+        probe = f"{PROBES}/{self._ids.new_id()}"
         try:
-            self.put_if_absent(probe, b"lakestate")
+            self._is_put(probe, b"lakestate")  # or was, by a try of the client whose answer was lost
+            replaced = self._is_put(probe, b"lakestate again")
             self.delete(probe)
         except NotWritableError:
             raise
         except StorageError as error:
+            if _UNSUPPORTED.search(error.message) is not None:
+                raise _without_conditional_puts(self._url, error.message.rstrip(".")) from error
             raise NotWritableError(
                 f"The state root {self._url} cannot be written: {error.message}",
                 action="Check that the bucket exists, and the credentials and the region in the environment.",
             ) from error
+        if replaced:
+            raise _without_conditional_puts(self._url, "it replaced an object that was there")
+
+    def _is_put(self, path: str, data: bytes) -> bool:
+        try:
+            self.put_if_absent(path, data)
+        except AlreadyExistsError:
+            return False
+        return True
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
@@ -122,7 +150,7 @@ class ObjectStorage:
             raise AlreadyExistsError(f"There is an object at {where} already.") from error
         except FileNotFoundError as error:
             raise NotFoundError(f"There is no object at {where}.") from error
-        except (exceptions.BaseError, OSError, ValueError) as error:
+        except (exceptions.BaseError, OSError, ValueError, NotImplementedError) as error:
             # the first line: after it come details for obstore's own authors
             reason = str(error).partition("\n")[0].rstrip(".")
             if isinstance(error, _REFUSALS) or _REFUSED.search(reason) is not None:
@@ -136,4 +164,12 @@ class ObjectStorage:
             ) from error
 
 
-__all__ = ["ObjectStorage"]
+def _without_conditional_puts(url: str, what: str) -> UnsupportedStorageError:
+    return UnsupportedStorageError(
+        f"The object store of {url} does not honour conditional puts ({what}): two drivers could seal one epoch.",
+        action="Use a store that refuses a put with If-None-Match if the object exists, such as S3, GCS, Azure, MinIO "
+        "or R2 in their current versions, or a root on a shared disk.",
+    )
+
+
+__all__ = ["PROBES", "ObjectStorage"]

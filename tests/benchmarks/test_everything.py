@@ -20,6 +20,7 @@ from benchmarks.loads.model import LoadRow
 from benchmarks.long_life import LifeRow
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
+from benchmarks.requests.model import RequestRow
 from benchmarks.rounds import Report
 from benchmarks.scale.model import ScaleRow
 from benchmarks.thresholds import Ratio, Thresholds
@@ -187,7 +188,7 @@ def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
         "operations": Operation, "dagster_ticks": Tick, "latency": LatencyRow, "long_life": LifeRow,
         "dagster_partitions": PartitionRow, "wide": FormRow, "skew": FormRow, "sinks": FormRow, "kafka_source": FormRow,
         "failover": FailoverRow, "postgresql": LoadRow, "kafka": LoadRow,
-        "scale": ScaleRow,
+        "scale": ScaleRow, "requests": RequestRow,
     }  # fmt: skip
 
 

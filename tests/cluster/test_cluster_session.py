@@ -22,7 +22,9 @@ from state_engine.spark.session.cluster import cluster_session, cluster_settings
 from state_engine.spark.session.costs import COSTS, costly
 from state_engine.spark.session.executors import Answer, check_executors, check_workers_start, complain
 from state_engine.spark.session.local import CLUSTER_DEFAULTS
+from state_engine.testing.s3_server import S3Server
 
+TABLES = "s3://bucket/tables"
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -155,7 +157,9 @@ def run(what: str, cluster: Any, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_job_whose_executors_lack_our_code_and_one_by_the_command_line(cluster: Any, tmp_path: Path) -> None:
+def test_a_job_whose_executors_lack_our_code_and_one_by_the_command_line(
+    s3: S3Server, cluster: Any, tmp_path: Path
+) -> None:
     report = run("refused", cluster, tmp_path)
     assert "cannot run Lakestate: ModuleNotFoundError: No module named 'state_engine'" in report["refusal"]
     assert str(BARE) in report["refusal"]
@@ -164,18 +168,18 @@ def test_a_job_whose_executors_lack_our_code_and_one_by_the_command_line(cluster
 
 
 def run_orders(cluster: Any, folder: Path) -> None:
-    """Runs an example job there by the command line, and compares its output with a recount."""
+    """Runs an example job there by the command line, its state and tables in a bucket; compares them with a recount."""
     write_files(32, folder / "orders")  # eight days: until orders are cancelled
     conf = [f"--conf={name}={value}" for name, value in EXTRA.items()]
-    places = ["-o", f"input={folder / 'orders'}", "-o", f"tables={folder / 'tables'}", "-o", "files_per_epoch=8"]
-    command = [Path(sys.executable).parent / "lakestate", "run", "orders", "--root", folder / "orders-root", *places]
+    places = ["-o", f"input={folder / 'orders'}", "-o", f"tables={TABLES}", "-o", "files_per_epoch=8"]
+    command = [Path(sys.executable).parent / "lakestate", "run", "orders", "--root", "s3://bucket/state", *places]
     ran = [*command, "--master", cluster.address, *conf, "--available-now", "--json", "--log", folder / "log"]
     done = subprocess.run(ran, cwd=folder, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr + (folder / "log").read_text()[-5000:]
     events, truth = [json.loads(line) for line in done.stdout.splitlines()], compute_truth(folder / "orders")
     assert sum(event.get("records", 0) for event in events) == truth.records
     for name, expected in truth.outputs.items():
-        actual = DeltaTable(str(folder / "tables" / name)).to_pyarrow_table()
+        actual = DeltaTable(f"{TABLES}/{name}").to_pyarrow_table()
         assert expected.num_rows
         assert compare(actual, expected, truth.keys[name]) == (0, 0, 0), name
 

@@ -56,10 +56,16 @@ class Crashes:
 
 
 class WholeJob:
-    """The parts of a job that outlive its drivers: the root, the table, and the rows in memory."""
+    """The parts of a job that outlive its drivers: the root, the table, and the rows in memory.
 
-    def __init__(self, folder: Path, root: str = "root", name: str = JOB) -> None:
-        self.root, self.table, self.name = str(folder / root), str(folder / "table"), name
+    Args:
+        folder: A folder or an address for all of them.
+        root: Name of the root in it.
+        name: Name of the job.
+    """
+
+    def __init__(self, folder: Path | str, root: str = "root", name: str = JOB) -> None:
+        self.root, self.table, self.name = f"{folder}/{root}", f"{folder}/table", name
         self.memory = MemorySink(f"{folder}/{root}/{name}")
 
     def sinks(self) -> list[SinkNode]:

@@ -72,6 +72,29 @@ def test_a_bucket_is_opened_without_a_request(monkeypatch: pytest.MonkeyPatch) -
     assert storage.url == "s3://bucket/prefix/job"
 
 
+@pytest.mark.parametrize(
+    ("variables", "match", "action"),
+    [
+        ({"AWS_ENDPOINT_URL": "minio:9000"}, "AWS_ENDPOINT_URL is 'minio:9000', which is no URL", "https://"),
+        ({"AWS_ENDPOINT_URL": ""}, "AWS_ENDPOINT_URL is ''", "remove it"),
+        ({"AWS_ENDPOINT": "http://"}, "AWS_ENDPOINT is 'http://'", "https://"),
+        ({"AWS_ENDPOINT_URL": "http://minio:9000"}, "without encryption", "AWS_ALLOW_HTTP=true"),
+        ({"AWS_TIMEOUT": "banana"}, 'parse "banana" as Duration', "variables in the environment"),
+    ],
+)
+def test_a_variable_that_cannot_be_right_is_named(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], match: str, action: str
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ALLOW_HTTP"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StorageError, match=match) as refused:
+        open_root("s3://bucket/prefix")
+    assert action in refused.value.action
+    assert "\n" not in refused.value.message
+
+
 def test_an_unknown_address_is_refused() -> None:
     with pytest.raises(StorageError, match="Use a directory"):
         open_storage("carrier-pigeon://x", "job")

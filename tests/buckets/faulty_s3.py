@@ -1,14 +1,31 @@
-"""The part of S3 that clients of object stores need: objects in memory, conditional puts, ranges, lists, access keys.
+"""An S3 server whose answers fail, are late or get lost: what object stores do now and then, and tests cannot wait for.
 
-Requests are by path (`/bucket/key`). Signatures are not checked; a request without the access key is refused.
+It has the part of S3 that clients of object stores need: objects in memory, conditional puts, ranges, lists, access
+keys. Requests are by path (`/bucket/key`). Signatures are not checked; a request without the access key is refused.
 It is a process of its own, since some clients hold Python's lock while they wait for an answer.
+
+A fault is drawn for each request, from a seed:
+
+* `throttled`: 503, and nothing happened.
+* `lost`: what was asked for is done, and the answer is 500.
+* `cut`: it is done, and the connection is closed without an answer.
+* `slow`: it is done after `LATE_S`, and answered then. A client that does not wait so long tries again meanwhile.
+
+Two faults are no accidents, but stores that a root must not be in:
+
+* `replaces`: a conditional put replaces an object that is there.
+* `unsupported`: a conditional put is answered with 501.
 """
 
 import hashlib
+import json
+import random
 import re
 import subprocess
 import sys
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,7 +35,10 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-ACCESS_KEY = "AKIAEXAMPLE"
+from state_engine.testing.s3_server import ACCESS_KEY, REGION
+
+LATE_S = 1.5
+CONTROL = "/-/faults"
 _LISTED = "<ListBucketResult><KeyCount>{count}</KeyCount><IsTruncated>false</IsTruncated>{content}</ListBucketResult>"
 _OBJECT = "<Contents><Key>{key}</Key><LastModified>{at}</LastModified><ETag>{tag}</ETag><Size>{size}</Size></Contents>"
 
@@ -35,7 +55,7 @@ class Stored(NamedTuple):
         return f'"{hashlib.md5(self.data, usedforsecurity=False).hexdigest()}"'
 
 
-class S3Server(ThreadingHTTPServer):
+class FaultyServer(ThreadingHTTPServer):
     """Holds the objects by `bucket/key`."""
 
     daemon_threads = True
@@ -44,11 +64,33 @@ class S3Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.objects: dict[str, Stored] = {}
         self.lock = threading.Lock()
+        self.chances: dict[str, float] = {}
+        self.played: dict[str, int] = {}
+        self._random = random.Random(0)
 
     @property
     def url(self) -> str:
         """The address of the server."""
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def control(self, wanted: dict[str, float]) -> dict[str, int]:
+        """Sets the chance of each fault, with `seed`; returns how often each was played until then."""
+        with self.lock:
+            self._random = random.Random(wanted.pop("seed", 0))
+            self.chances, played = wanted, self.played
+            self.played = {}
+        return played
+
+    def draw(self) -> str:
+        """Returns the fault that the next request meets, or none."""
+        with self.lock:
+            at = self._random.random()
+            for kind, chance in self.chances.items():
+                at -= chance
+                if at < 0:
+                    self.played[kind] = self.played.get(kind, 0) + 1
+                    return kind
+        return ""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -56,7 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
     # Head and body go out together: sent apart, the body waits 40 ms for the acknowledgement of the head.
     wbufsize = -1
     disable_nagle_algorithm = True
-    server: S3Server
+    server: FaultyServer
+    fault = ""
 
     def log_message(self, format: str, *arguments: object) -> None:
         pass
@@ -64,7 +107,26 @@ class _Handler(BaseHTTPRequestHandler):
     def _key(self) -> str:
         return unquote(urlsplit(self.path).path).strip("/")
 
+    def parse_request(self) -> bool:
+        """Reads the head of a request, and draws its fault."""
+        if not super().parse_request():
+            return False
+        self.fault = self.server.draw() if self.path != CONTROL else ""
+        if self.fault == "slow":
+            time.sleep(LATE_S)
+        if self.fault == "throttled":
+            self._body()
+            self._refuse(503, "SlowDown")
+            self.wfile.flush()
+            return False
+        return True
+
     def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        if self.fault == "cut":
+            self.close_connection = True
+            return
+        if self.fault == "lost":
+            status, body, headers = 500, b"<Error><Code>InternalError</Code></Error>", {}
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -91,8 +153,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         key, new = self._key(), Stored(self._body(), datetime.now(UTC))
         with self.server.lock:
-            there = key in self.server.objects
-            if there and self.headers.get("If-None-Match") == "*":
+            is_conditional = self.headers.get("If-None-Match") == "*"
+            if is_conditional and self.fault == "unsupported":
+                self._refuse(501, "NotImplemented")
+                return
+            if is_conditional and key in self.server.objects and self.fault != "replaces":
                 self._refuse(412, "PreconditionFailed")
                 return
             self.server.objects[key] = new
@@ -127,6 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(204)
 
     def do_POST(self) -> None:
+        if self.path == CONTROL:
+            self._answer(200, json.dumps(self.server.control(json.loads(self._body()))).encode())
+            return
         if self._is_refused():
             return
         body = self._body().decode()
@@ -159,18 +227,42 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, _LISTED.format(count=len(found) + len(common), content="".join(found + common)).encode())
 
 
+class FaultyS3(NamedTuple):
+    """The server's address."""
+
+    url: str
+
+    def environment(self) -> dict[str, str]:
+        """Returns the variables with which Lakestate and delta-rs find the server, and wait for half a second."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": "a secret",
+            "AWS_TIMEOUT": "500ms",
+        }
+
+    def play(self, **chances: float) -> dict[str, int]:
+        """Sets the chance of each fault, and the `seed`; returns how often each was played until now."""
+        data = json.dumps(chances).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.url + CONTROL, data)) as answer:
+            played: dict[str, int] = json.loads(answer.read())
+        return played
+
+
 @contextmanager
-def s3_server() -> Iterator[str]:
-    """Runs a server until the block ends; yields its address."""
+def faulty_s3() -> Iterator[FaultyS3]:
+    """Runs a server until the block ends; it plays no fault yet."""
     with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield process.stdout.readline().strip()
+            yield FaultyS3(process.stdout.readline().strip())
         finally:
             process.kill()
 
 
 if __name__ == "__main__":
-    with S3Server() as server:
+    with FaultyServer() as server:
         print(server.url, flush=True)
         server.serve_forever()

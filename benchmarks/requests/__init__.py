@@ -1,0 +1,1 @@
+"""Workload `requests`: what a job in a bucket asks of the store."""

@@ -1,0 +1,29 @@
+"""An S3 server for each process of the tests; its buckets are empty at the beginning of each test."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from state_engine.testing.s3_server import S3Server, s3_server
+
+SECRET = "a-secret-that-nobody-may-see"
+
+
+@pytest.fixture(scope="session")
+def server_of_this_process() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(server_of_this_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server, with the empty buckets `bucket` and `backup`; the environment says where it is."""
+    server_of_this_process.reset()
+    for name in ("bucket", "backup"):
+        server_of_this_process.make_bucket(name)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in server_of_this_process.environment(SECRET).items():
+        monkeypatch.setenv(name, value)
+    return server_of_this_process
