@@ -10,7 +10,6 @@ from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.port import CheckpointStorage, check_name, is_name
 from state_engine.storage.roots import address, local_path
 
-
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 """Variables with the address of an S3 server. What is no URL ends the client with a panic of its library."""
 
@@ -59,8 +58,8 @@ def _open_bucket(url: str) -> CheckpointStorage:
         reason = str(error).partition("\n")[0].rstrip(".")  # after it come details for obstore's own authors
         raise StorageError(
             f"The address {url!r} cannot be opened: {reason}.",
-            action="Use a directory, file://, memory://, s3://, gs:// or az:// address, and check the store's variables "
-            "in the environment.",
+            action="Use a directory, file://, memory://, s3://, gs:// or az:// address, and check the store's "
+            "variables in the environment.",
         ) from error
 
 
