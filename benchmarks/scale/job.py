@@ -158,6 +158,7 @@ class SimulatedJob:
         self.publisher = CheckpointPublisher(self.storage, JOB)
         head = StartUp(log, sinks, self.publisher, SystemClock(), RandomIds()).run(self._request())
         self.barriers = ManualBarriers(self.publisher.next_checkpoint_id())
+        log.outlines(head.stored)  # in which S4 looks for files of sources, and for sizes of changes
         self._driver = EpochDriver(head, log, sinks, self.publisher, self.barriers, SystemClock())
         return head
 

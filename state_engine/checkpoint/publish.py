@@ -19,6 +19,7 @@ from state_engine.epoch.ports import CheckpointEnd, Crash, Mark
 from state_engine.errors import LakestateError, NotFoundError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.outline import Outline
 from state_engine.log.records import Base, BaseReference, Manifest
 from state_engine.storage.background import Background, Inline
 from state_engine.storage.checkpoint_storage import CheckpointStorageAccess
@@ -165,34 +166,35 @@ class CheckpointPublisher:
         freed = (floor.checkpoint_id for floor in read_floors(self._world.storage))
         highest = max(self._world.rows.highest_id(), *freed, 0)
         for generation in log.generations():
-            newest = log.newest(generation)
+            newest: StoredManifest | Outline | None = log.newest(generation)
             while newest is not None and newest.manifest.checkpoint_id is None:
                 # An id that is older than the adopted base has a row; later ones are found by walking back.
                 base, before = newest.manifest.base, newest.manifest.epoch - 1
                 continues = newest.manifest.lineage[-1].first <= before and (base is None or before > base.epoch)
                 try:
-                    newest = log.read(generation, before) if continues else None
+                    newest = log.read_outline(generation, before) if continues else None
                 except NotFoundError:  # below the floor, which records the ids of what is gone
                     break
             highest = max(highest, (newest.manifest.checkpoint_id or 0) if newest is not None else 0)
+        log.forget_outlines()  # of `finish`, too: the start is over
         return highest + 1
 
     def _owed(self, head: StoredManifest) -> list[StoredManifest]:
         """Returns the checkpoints of the running generation after the newest base that have no row about their end."""
         after = self._visible.epoch if self._visible is not None else 0
         owed = {
-            stored.manifest.checkpoint_id: stored
-            for stored in self._world.log.chain(head)
-            if (stored.manifest.job, stored.manifest.generation) == (self._world.job, head.manifest.generation)
-            and stored.manifest.checkpoint_id is not None
-            and stored.manifest.epoch > after
+            manifest.checkpoint_id: manifest.epoch
+            for manifest, *_ in self._world.log.outlines(head)
+            if (manifest.job, manifest.generation) == (self._world.job, head.manifest.generation)
+            and manifest.checkpoint_id is not None
+            and manifest.epoch > after
         }
         lowest = min(owed, default=0)
         for row in self._world.rows.newest_first() if owed else ():
             if (row.checkpoint_id or 0) < lowest:
                 break
             owed.pop(row.checkpoint_id or 0, None)
-        return list(owed.values())
+        return [self._world.log.read(head.manifest.generation, epoch) for epoch in owed.values()]
 
     def _publish_newest(self) -> None:
         work = [self._waiting.popleft() for _ in range(len(self._waiting))]

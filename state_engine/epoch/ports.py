@@ -13,6 +13,7 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import LakestateError
 from state_engine.log.barriers import Barrier
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.outline import Outline
 from state_engine.log.records import Adopted, BaseReference, Manifest, SinkTable
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.log.window_records import WindowsShape
@@ -160,7 +161,7 @@ class Log(Protocol):
 
     def read(self, generation: int, epoch: int) -> StoredManifest: ...
 
-    def read_outline(self, generation: int, epoch: int) -> StoredManifest:
+    def read_outline(self, generation: int, epoch: int) -> Outline:
         """Returns a manifest reduced to its place, its predecessor, and the output for sinks: for long walks.
 
         Raises:

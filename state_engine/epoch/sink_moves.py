@@ -11,6 +11,7 @@ from state_engine.epoch.ports import Log
 from state_engine.errors import DamagedManifestError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.outline import Outline
 from state_engine.log.records import Manifest, OutputFile
 
 _EPOCH_BITS = 40
@@ -69,7 +70,7 @@ def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Man
         return epoch <= other.manifest.epoch and contains(other.manifest.lineage, generation, epoch)
 
     manifests: list[Manifest] = []
-    current = head
+    current: StoredManifest | Outline = head
     while not is_shared(current.manifest.generation, current.manifest.epoch):
         manifest = current.manifest
         manifests.append(manifest)
@@ -86,7 +87,7 @@ def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Man
     return manifests[::-1]
 
 
-def _check(stored: StoredManifest, successor: StoredManifest) -> None:
+def _check(stored: StoredManifest | Outline, successor: StoredManifest | Outline) -> None:
     if stored.hash != successor.manifest.predecessor:
         epoch, after = stored.manifest, successor.manifest
         raise DamagedManifestError(

@@ -17,6 +17,7 @@ from state_engine.errors import NotFoundError, SinkAheadError
 from state_engine.log.birth import birth_number
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.outline import Outline
 from state_engine.log.records import SinkTable
 
 _LOOKS = 1_000
@@ -79,10 +80,11 @@ def _has_lost(log: Log, head: StoredManifest | None, one: TableFence) -> bool:
 
 def _output_of(log: Log, head: StoredManifest | None, sink: SinkTable) -> Iterator[tuple[int, int]]:
     """Yields the newest epochs that had output for a sink, newest first; it looks at a limited number of epochs."""
+    at: StoredManifest | Outline | None = head
     for _ in range(_LOOKS):
-        if head is None:
+        if at is None:
             return
-        manifest = head.manifest
+        manifest = at.manifest
         known = table_of(manifest, sink.uid)
         if known is not None and same(known, sink) and outputs_of(manifest, sink.uid):
             yield manifest.generation, manifest.epoch
@@ -90,7 +92,7 @@ def _output_of(log: Log, head: StoredManifest | None, sink: SinkTable) -> Iterat
         if place is None or place.job != manifest.job:
             return
         try:
-            head = log.read_outline(place.generation, place.epoch)
+            at = log.read_outline(place.generation, place.epoch)
         except NotFoundError:
             return  # retention removed it
 

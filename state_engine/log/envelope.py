@@ -67,24 +67,10 @@ def unseal(
         CorruptionError: of the type `damaged`.
     """
     where = path or f"The {name} document"
-    remedy = "Bring the file back from a backup, or restore an older checkpoint or savepoint."
-    try:
-        envelope = _decoder.decode(data)
-    except UNDECODABLE as error:
-        raise damaged(f"{where} is not a {name} document: {error}.", action=remedy) from error
-    if envelope.format != name:
-        raise damaged(f"{where} is a {envelope.format!r} document, expected {name!r}.", action=remedy)
-    if envelope.version != VERSION:
-        raise UnsupportedVersionError(
-            f"{where} has version {envelope.version} of {name}; this release reads version {VERSION}.",
-            action="Use the release that wrote it, or a newer one.",
-        )
-    body = bytes(envelope.body)
-    digest = hashlib.sha256(body).hexdigest()
-    if data != _assemble(name, VERSION, f"sha256:{digest}", body):
-        raise damaged(
-            f"{where} fails its checksum: it claims {envelope.checksum}, its body has sha256:{digest}.", action=remedy
-        )
+    found = _body_of(name, data)
+    if found is None:
+        raise _refusal(name, data, damaged, where)
+    body, digest = found
     try:
         return msgspec.json.decode(body, type=kind), digest
     except UNDECODABLE as error:  # the checksum fits, so these bytes are what their writer meant
@@ -95,9 +81,45 @@ def unseal(
         ) from error
 
 
+def _body_of(name: str, data: bytes) -> tuple[memoryview, str] | None:
+    """Returns the body and its hash; None if these are not the bytes that `seal` makes of a body.
+
+    Manifests have up to megabytes, so no byte is copied: that took twice the time of hash and decoding.
+    """
+    start = len(_head(name, VERSION, f"sha256:{'0' * 64}"))
+    if len(data) <= start or not data.endswith(b"}"):
+        return None
+    body = memoryview(data)[start:-1]
+    digest = hashlib.sha256(body).hexdigest()
+    return (body, digest) if data.startswith(_head(name, VERSION, f"sha256:{digest}")) else None
+
+
+def _refusal(name: str, data: bytes, damaged: type[CorruptionError], where: str) -> CorruptionError:
+    """Returns the error that says why bytes are not a sound document."""
+    remedy = "Bring the file back from a backup, or restore an older checkpoint or savepoint."
+    try:
+        envelope = _decoder.decode(data)
+    except UNDECODABLE as error:
+        return damaged(f"{where} is not a {name} document: {error}.", action=remedy)
+    if envelope.format != name:
+        return damaged(f"{where} is a {envelope.format!r} document, expected {name!r}.", action=remedy)
+    if envelope.version != VERSION:
+        return UnsupportedVersionError(
+            f"{where} has version {envelope.version} of {name}; this release reads version {VERSION}.",
+            action="Use the release that wrote it, or a newer one.",
+        )
+    digest = hashlib.sha256(bytes(envelope.body)).hexdigest()
+    return damaged(
+        f"{where} fails its checksum: it claims {envelope.checksum}, its body has sha256:{digest}.", action=remedy
+    )
+
+
 def _assemble(name: str, version: int, checksum: str, body: bytes) -> bytes:
-    head = f'{{"format":"{name}","version":{version},"checksum":"{checksum}","body":'
-    return head.encode() + body + b"}"
+    return _head(name, version, checksum) + body + b"}"
+
+
+def _head(name: str, version: int, checksum: str) -> bytes:
+    return f'{{"format":"{name}","version":{version},"checksum":"{checksum}","body":'.encode()
 
 
 __all__ = ["VERSION", "seal", "unseal"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from state_engine.errors import RestoreCancelledError
+from state_engine.storage.deleting import delete_all
 from state_engine.storage.port import CheckpointStorage
 
 Progress = Callable[[str, float], None]
@@ -53,9 +54,9 @@ class CopyAttempt:
 
     def discard(self) -> None:
         """Removes what this attempt wrote; nothing names it yet."""
-        for info in self._storage.list(self._folder):
-            if info.path not in self._before:
-                self._storage.delete(info.path)
+        delete_all(
+            self._storage, [info.path for info in self._storage.list(self._folder) if info.path not in self._before]
+        )
 
 
 __all__ = ["CopyAttempt", "Progress"]

@@ -14,6 +14,7 @@ from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.savepoint.catalogue import address_of_root, find_savepoint
 from state_engine.savepoint.keeping import users_of
 from state_engine.savepoint.source import read_canonical
+from state_engine.storage.deleting import delete_all
 from state_engine.storage.folder import FolderStorage
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.open import job_names, open_root, open_storage
@@ -82,8 +83,7 @@ def _place(pin: Pin) -> tuple[int, int]:
 def _remove(folder: CheckpointStorage, *visible: str) -> None:
     for path in visible:
         folder.delete(path)
-    for info in folder.list(""):
-        folder.delete(info.path)
+    delete_all(folder, [info.path for info in folder.list("")])
 
 
 def _elsewhere(root: str, savepoint: Savepoint | None) -> CheckpointStorage | None:

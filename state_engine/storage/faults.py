@@ -143,6 +143,14 @@ class FaultyStorage:
     def delete(self, path: str) -> None:
         self._call("delete", path, lambda: self.inner.delete(path))
 
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
     def abandoned(self) -> Sequence[ObjectInfo]:
         return self.inner.abandoned()
 

@@ -46,6 +46,13 @@ class FolderStorage:
     def delete(self, path: str) -> None:
         self._storage.delete(self._full(path))
 
+    @property
+    def deletes_at_once(self) -> int:
+        return self._storage.deletes_at_once
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        self._storage.delete_together([self._full(path) for path in paths])
+
     def abandoned(self) -> Sequence[ObjectInfo]:
         infos = (info for info in self._storage.abandoned() if info.path.startswith(f"{self._folder}/"))
         return _from(self._folder, infos)

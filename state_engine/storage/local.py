@@ -89,6 +89,14 @@ class LocalStorage:
         with _writing(path, self._root), suppress(*_NOT_THERE):
             os.unlink(self._full(path))
 
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
     def abandoned(self) -> Sequence[ObjectInfo]:
         with _reading(""):
             hidden = _walk(self._root, "", True, hidden=True)

@@ -3,8 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-
-from msgspec.structs import replace
+from typing import TypeVar
 
 from state_engine.errors import (
     AlreadyExistsError,
@@ -16,6 +15,7 @@ from state_engine.errors import (
 from state_engine.log.birth import Birth, decode_birth, encode_birth
 from state_engine.log.lineage import Place, contains, predecessor_of
 from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest
+from state_engine.log.outline import Outline, decode_outline, outline_of
 from state_engine.log.paths import (
     BIRTH,
     EPOCHS,
@@ -28,6 +28,8 @@ from state_engine.log.paths import (
 )
 from state_engine.log.records import BaseReference, Manifest
 from state_engine.storage.port import CheckpointStorage
+
+Link = TypeVar("Link", StoredManifest, Outline)
 
 CACHED_MANIFESTS = 1024
 CACHED_BYTES = 64 << 20
@@ -67,7 +69,7 @@ class ManifestLog:
         self._bytes = 0
         self._birth: str | None = None
         self._others: dict[str, ManifestLog] = {}
-        self._outlines: dict[str, StoredManifest] = {}
+        self._outlines: dict[str, Outline] = {}
 
     def generations(self) -> list[int]:
         """Returns the generations that have a folder, in ascending order."""
@@ -158,33 +160,50 @@ class ManifestLog:
         self._remember(path, stored, size)
         return stored
 
-    def read_outline(self, generation: int, epoch: int) -> StoredManifest:
-        """Returns a manifest reduced to what a long walk needs: its place, its predecessor, and the output for sinks.
+    def read_outline(self, generation: int, epoch: int, *, expected: str = "") -> Outline:
+        """Returns what a long walk needs of a manifest.
 
-        Outlines are small, and all of them are kept until the job seals an epoch: a start that goes back a week reads
-        each manifest once.
+        Outlines are small, and all of them are kept until the job seals an epoch, or `forget_outlines`: a start that
+        goes back a week reads each manifest once.
+
+        Args:
+            generation: Its generation.
+            epoch: Its epoch.
+            expected: As `read`.
 
         Raises:
             NotFoundError, DamagedManifestError, UnsupportedVersionError: As `read`.
         """
         path = manifest_path(generation, epoch)
-        if path not in self._outlines:
-            stored = self._cache.get(path) or self._load(path, generation, epoch)[0]
-            self._outlines[path] = _outline(stored)
-        return self._outlines[path]
+        known = self._outlines.get(path)
+        if known is None or (expected and known.hash != expected):
+            whole = self._cache.get(path)
+            if whole is not None and expected in ("", whole.hash):
+                known = outline_of(whole)
+            else:
+                known = decode_outline(self._storage.get(path), path=path)
+                self._check_place(known.manifest, path, generation, epoch)
+            self._outlines[path] = known
+        return known
+
+    def forget_outlines(self) -> None:
+        """Frees the memory of all outlines: no long walk follows soon."""
+        self._outlines.clear()
 
     def _load(self, path: str, generation: int, epoch: int) -> tuple[StoredManifest, int]:
         """Returns a manifest, and its size in bytes."""
         data = self._storage.get(path)
         stored = decode_manifest(data, path=path)
-        manifest = stored.manifest
+        self._check_place(stored.manifest, path, generation, epoch)
+        return stored, len(data)
+
+    def _check_place(self, manifest: Manifest, path: str, generation: int, epoch: int) -> None:
         if (manifest.job, manifest.generation, manifest.epoch) != (self._job, generation, epoch):
             raise DamagedManifestError(
                 f"{path} holds epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r}, not "
                 "its own.",
                 action="Manifests were copied or renamed; restore the folder from a backup.",
             )
-        return stored, len(data)
 
     def read_copy(self, path: str) -> StoredManifest:
         """Returns the manifest that came with a canonical savepoint; it may be of any job.
@@ -209,7 +228,7 @@ class ManifestLog:
         stored = StoredManifest(manifest, digest)
         self._remember(path, stored, len(data))
         if manifest.kind in ("epoch", "idle"):
-            self._outlines.clear()  # the start is over
+            self.forget_outlines()  # the start is over
         return stored
 
     def chain(self, head: StoredManifest, *, down_to_base: bool = True) -> list[StoredManifest]:
@@ -230,6 +249,19 @@ class ManifestLog:
             MissingFileError: a manifest in the middle is gone.
             DamagedManifestError: a hash does not match, or a base is not on the lineage of the manifest that names it.
         """
+        return self._chain(head, _whole, down_to_base=down_to_base)
+
+    def outlines(self, head: StoredManifest) -> list[Outline]:
+        """Follows predecessors as `chain` does, down to the base, and returns outlines: in memory a thousandth.
+
+        Raises:
+            MissingFileError, DamagedManifestError: As `chain`.
+        """
+        return self._chain(outline_of(head), _outlined, down_to_base=True)
+
+    def _chain(
+        self, head: Link, read: Callable[["ManifestLog", Place, str], Link], *, down_to_base: bool
+    ) -> list[Link]:
         base = self._base_of(head) if down_to_base else None
         if base is not None and base.epoch >= head.manifest.epoch:
             return []
@@ -237,13 +269,13 @@ class ManifestLog:
         while (place := predecessor_of(newest_first[-1].manifest)) is not None:
             if base is not None and place.epoch <= base.epoch:
                 break
-            predecessor = self._follow(newest_first[-1], place)
+            predecessor = self._follow(newest_first[-1], place, read)
             if down_to_base and place.job != newest_first[-1].manifest.job:
                 base = self._base_of(predecessor)
             newest_first.append(predecessor)
         return newest_first[::-1]
 
-    def _base_of(self, stored: StoredManifest) -> BaseReference | None:
+    def _base_of(self, stored: StoredManifest | Outline) -> BaseReference | None:
         """Returns the base that a manifest names; raises DamagedManifestError if the base is not on its lineage."""
         base = stored.manifest.base
         if base is not None and not contains(stored.manifest.lineage, base.generation, base.epoch):
@@ -254,7 +286,7 @@ class ManifestLog:
             )
         return base
 
-    def _follow(self, successor: StoredManifest, place: Place) -> StoredManifest:
+    def _follow(self, successor: Link, place: Place, read: Callable[["ManifestLog", Place, str], Link]) -> Link:
         """Reads the predecessor of `successor` and checks that its hash is the one that `successor` names."""
         expected = successor.manifest.predecessor
         where = (
@@ -263,7 +295,7 @@ class ManifestLog:
         )
         remedy = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
         try:
-            stored = self._log_of(place.job).read(place.generation, place.epoch, expected=expected)
+            stored = read(self._log_of(place.job), place, expected)
         except NotFoundError as error:
             raise MissingFileError(f"The manifest of {where}, is gone.", action=remedy) from error
         except CorruptionError as error:
@@ -298,22 +330,16 @@ class ManifestLog:
             self._bytes -= self._sizes.pop(path)
 
     @staticmethod
-    def _path_of(stored: StoredManifest) -> str:
+    def _path_of(stored: StoredManifest | Outline) -> str:
         return manifest_path(stored.manifest.generation, stored.manifest.epoch)
 
 
-def _outline(stored: StoredManifest) -> StoredManifest:
-    manifest = stored.manifest
-    acks = {
-        uid: tuple(replace(ack, changes=None, schemas=()) for ack in operator.acks if ack.outputs)
-        for uid, operator in manifest.operators.items()
-    }
-    operators = {uid: replace(manifest.operators[uid], acks=given) for uid, given in acks.items() if given}
-    reduced = replace(
-        manifest, inlined={}, schemas=(), sources=(), source_metadata="", fingerprints=(), keys={}, timers={},
-        event_times={}, watermarks={}, operators=operators,
-    )  # fmt: skip
-    return StoredManifest(reduced, stored.hash)
+def _whole(log: ManifestLog, place: Place, expected: str) -> StoredManifest:
+    return log.read(place.generation, place.epoch, expected=expected)
+
+
+def _outlined(log: ManifestLog, place: Place, expected: str) -> Outline:
+    return log.read_outline(place.generation, place.epoch, expected=expected)
 
 
 __all__ = ["CACHED_MANIFESTS", "ManifestLog"]

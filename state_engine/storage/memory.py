@@ -113,6 +113,14 @@ class MemoryStorage:
     def delete(self, path: str) -> None:
         self.objects.pop(check_path(path), None)
 
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
     def abandoned(self) -> Sequence[ObjectInfo]:
         return ()  # objects are put whole
 

@@ -106,6 +106,19 @@ class ObjectStorage:
         except NotFoundError:
             return
 
+    @property
+    def deletes_at_once(self) -> int:
+        return 1_000  # of S3; the client splits it for stores that take fewer
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        checked = [check_path(path) for path in paths]
+        try:
+            with self._errors(checked[0] if checked else ""):
+                obstore.delete(self._store, checked)
+        except NotFoundError:  # of a store that tells, and perhaps left the others
+            for path in checked:
+                self.delete(path)
+
     def abandoned(self) -> Sequence[ObjectInfo]:
         return ()  # objects are put whole
 

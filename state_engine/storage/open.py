@@ -74,7 +74,7 @@ def _check_endpoint() -> None:
         if value is not None and value.startswith("http:") and os.environ.get("AWS_ALLOW_HTTP", "").lower() != "true":
             raise StorageError(
                 f"The server in {name}, {value}, is reached without encryption, which is not allowed.",
-                action="Use https, or set AWS_ALLOW_HTTP=true where nobody else reads the network.",
+                action="Use https, or set AWS_ALLOW_HTTP=true in a network that you trust.",
             )
 
 

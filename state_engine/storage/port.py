@@ -111,6 +111,15 @@ class CheckpointStorage(ObjectReader, Protocol):
         """Removes the object; an absent one is fine. Not necessarily durable on return."""
         ...
 
+    @property
+    def deletes_at_once(self) -> int:
+        """How many objects one request removes; 1 on a disk."""
+        ...
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        """Removes at most `deletes_at_once` objects, as `delete`. After an error some of them may be gone."""
+        ...
+
     def abandoned(self) -> Sequence[ObjectInfo]:
         """Returns what processes that died in a put have left, which `list` never lists; nothing of a live writer.
 

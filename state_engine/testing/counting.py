@@ -60,6 +60,13 @@ class CountingStorage:
     def delete(self, path: str) -> None:
         self.inner.delete(path)
 
+    @property
+    def deletes_at_once(self) -> int:
+        return self.inner.deletes_at_once
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        self.inner.delete_together(paths)
+
     def abandoned(self) -> Sequence[ObjectInfo]:
         return self.inner.abandoned()
 

@@ -15,6 +15,7 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.table_sink import standing
 from state_engine.errors import StorageError
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.outline import Outline, outline_of
 from state_engine.log.records import Ack, BaseReference, Manifest
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
@@ -188,8 +189,8 @@ class FaultyLog:
             raise StorageError("simulated: the read failed")
         return self.world.log.read(generation, epoch)
 
-    def read_outline(self, generation: int, epoch: int) -> StoredManifest:
-        return self.read(generation, epoch)
+    def read_outline(self, generation: int, epoch: int) -> Outline:
+        return outline_of(self.read(generation, epoch))
 
     def read_copy(self, path: str) -> StoredManifest:
         return self.world.log.read_copy(path)

@@ -238,6 +238,14 @@ class StorageSuite:
         subject.storage.put_if_absent(PATH, b"again")
         assert subject.storage.get(PATH) == b"again"
 
+    def test_delete_together_removes_and_forgives(self, subject: StorageSubject) -> None:
+        assert subject.storage.deletes_at_once >= 1
+        for path in ("a", "b/1", "b/2", "other"):
+            subject.direct.write(path, b"x")
+        subject.storage.delete_together(["b/1", "never/there", "a"])
+        subject.storage.delete_together([])
+        assert subject.direct.paths() == ["b/2", "other"]
+
     def test_a_second_opening_sees_the_same(self, subject: StorageSubject) -> None:
         subject.storage.put_exclusive(PATH, b"x")
         assert subject.again().get(PATH) == b"x"

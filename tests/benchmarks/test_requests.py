@@ -29,7 +29,7 @@ def test_each_limit_is_of_a_size_that_is_measured() -> None:
     assert {limit.subtasks for limit in thresholds.load().request} <= FULL.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.long  # two JVMs
 @pytest.mark.spark
 def test_a_small_run(tmp_path: Any) -> None:
     report = measure(tmp_path, lambda line: None, SMALL)

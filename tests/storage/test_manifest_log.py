@@ -13,6 +13,7 @@ from state_engine.errors import (
 )
 from state_engine.log.lineage import check_base_joins, fork_lineage
 from state_engine.log.manifest import StoredManifest, encode_manifest
+from state_engine.log.outline import outline_of
 from state_engine.log.paths import base_path, change_path, manifest_path
 from state_engine.log.records import Base, BaseReference, Manifest, Origin, Span
 from state_engine.log.retention_records import Floor
@@ -112,6 +113,54 @@ def test_a_chain_is_oldest_first_and_read_once(log: ManifestLog, storage: Faulty
     storage.calls.clear()
     assert len(fresh.chain(head)) == 10
     assert storage.calls == []
+
+
+def test_outlines_follow_the_chain_and_each_is_read_once(log: ManifestLog, storage: FaultyStorage) -> None:
+    head = _seal(log, 1, 10)
+    fresh = ManifestLog(storage, "job", cached=1)
+    assert fresh.outlines(head) == [outline_of(stored) for stored in log.chain(head)]
+    storage.calls.clear()
+    assert len(fresh.outlines(head)) == 10
+    assert fresh.read_outline(1, 3).manifest.epoch == 3
+    assert storage.calls == []
+    fresh.forget_outlines()
+    fresh.outlines(head)
+    assert len(storage.calls) == 9
+
+
+def test_outlines_end_where_the_chain_ends(log: ManifestLog) -> None:
+    at = _seal(log, 1, 6)
+    base = BaseReference(path="b", checksum="c", generation=1, epoch=6, checkpoint_id=1)
+    head = log.put(_manifest(7, at.hash, base=base))
+    assert [one.manifest.epoch for one in log.outlines(head)] == [7]
+    other = log.put(_manifest(8, head.hash, base=base))
+    assert [one.manifest.epoch for one in log.outlines(other)] == [7, 8]
+
+
+def test_an_outline_of_another_manifest_breaks_the_chain(log: ManifestLog, storage: FaultyStorage) -> None:
+    head = _seal(log, 1, 4)
+    fresh = ManifestLog(storage, "job")
+    fresh.outlines(head)
+    storage.inner.delete(manifest_path(1, 2))
+    storage.inner.put_if_absent(manifest_path(1, 2), encode_manifest(_manifest(2, "another"))[0])
+    assert len(fresh.outlines(head)) == 4, "what was read once is known by its hash"
+    with pytest.raises(DamagedManifestError, match=r"The chain breaks at epoch 2 .* expected"):
+        ManifestLog(storage, "job").outlines(head)
+    storage.inner.delete(manifest_path(1, 2))
+    storage.inner.put_if_absent(manifest_path(1, 2), encode_manifest(_manifest(3, "another"))[0])
+    with pytest.raises(DamagedManifestError, match="holds epoch 3 of generation 1 of job 'job', not its own"):
+        ManifestLog(storage, "job").outlines(head)
+
+
+def test_an_outline_is_read_anew_where_another_hash_is_expected(log: ManifestLog, storage: FaultyStorage) -> None:
+    fresh = ManifestLog(storage, "job")
+    fresh.outlines(_seal(log, 1, 4))
+    for epoch in (2, 3, 4):
+        storage.inner.delete(manifest_path(1, epoch))
+    other = _seal(ManifestLog(storage, "job"), 2, 2, log.read(1, 1))
+    for epoch in (3, 4):
+        other = ManifestLog(storage, "job").put(replace(_manifest(epoch, other.hash), incarnation="other"))
+    assert [one.hash for one in fresh.outlines(other)] == [one.hash for one in ManifestLog(storage, "job").chain(other)]
 
 
 def test_the_cache_is_small(storage: FaultyStorage) -> None:

@@ -11,6 +11,7 @@ the other. Any step may be the last one of a process; the next run continues fro
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from state_engine.checkpoint.floors import raise_floor
@@ -26,6 +27,7 @@ from state_engine.checkpoint.retention.snapshot import Snapshot, take_snapshot
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.log.paths import condemned_path, parse_manifest_path
 from state_engine.log.retention_records import Condemned, Floor
+from state_engine.storage.deleting import batches_to_delete
 from state_engine.storage.open import open_storage
 from state_engine.storage.port import CheckpointStorage
 
@@ -209,15 +211,17 @@ def _delete(
         yield "raise_floor"
         raise_floor(storage, floor)
     ends = min(one.condemned_at + one.grace_ms for one in due) + DELETING_MS
-    deleted = set()
-    for removal in going:
-        yield f"delete {removal.kind}"
-        if clock.now_ms() > ends:
-            return  # this process slept; its snapshot may be out of date
-        storage.delete(removal.path)
-        deleted.add(removal.path)
-        report.removed.append(removal.path)
-        report.bytes += removal.bytes
+    deleted: set[str] = set()
+    for kind, removals in groupby(going, key=lambda removal: removal.kind):
+        sizes = {removal.path: removal.bytes for removal in removals}
+        for paths in batches_to_delete(storage, list(sizes)):
+            yield f"delete {kind}"
+            if clock.now_ms() > ends:
+                return  # this process slept; its snapshot may be out of date
+            storage.delete_together(paths)
+            deleted.update(paths)
+            report.removed.extend(paths)
+            report.bytes += sum(sizes[path] for path in paths)
     for one in lists:
         if not any(file.path in current.facts.objects and file.path not in deleted for file in one.files):
             yield "remove_list"

@@ -28,7 +28,8 @@ from state_engine.epoch.start import StartUp
 from state_engine.epoch.unread import unread
 from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
-from state_engine.log.manifest import StoredManifest, inlined_bytes
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.outline import Outline
 from state_engine.log.records import Base, Manifest
 from state_engine.log.source_records import SourceFile, SourceFingerprint, files_read
 from state_engine.runtime.windows.shape import windows_shape
@@ -185,13 +186,12 @@ def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, 
     """Tells the coordinator how much the log holds after the newest base."""
     base = head.base.epoch if head.base else 0
     log_bytes, inlined, newest_epoch = 0, 0, base
-    for stored in log.chain(head.stored):
-        epoch, acks = stored.manifest.epoch, [ack for op in stored.manifest.operators.values() for ack in op.acks]
-        grown = sum(ack.changes.length for ack in acks if ack.changes is not None)
-        if epoch > base:
-            log_bytes += grown
-            inlined += inlined_bytes(stored.manifest)
-            newest_epoch = max(newest_epoch, epoch) if grown or stored.manifest.kind == "epoch" else newest_epoch
+    for manifest, _, change_bytes, in_manifest in log.outlines(head.stored):
+        if manifest.epoch > base:
+            log_bytes += change_bytes
+            inlined += in_manifest
+            brought = change_bytes or manifest.kind == "epoch"
+            newest_epoch = max(newest_epoch, manifest.epoch) if brought else newest_epoch
     coordinator.resume(
         next_id=next_id,
         last_epoch=base,
@@ -378,7 +378,7 @@ def _new_files(manifest: Manifest, now: Sequence[SourceFingerprint]) -> Iterator
 
 def _sealed_since(target: Manifest, job: str, log: ManifestLog) -> Iterator[Manifest]:
     """Yields what a job has sealed since it left the lineage of `target`, or since its first epoch; newest first."""
-    current = newest(log)
+    current: StoredManifest | Outline | None = newest(log)
     while current is not None:
         manifest = current.manifest
         leads_there = manifest.job == target.job and manifest.epoch <= target.epoch
@@ -387,7 +387,7 @@ def _sealed_since(target: Manifest, job: str, log: ManifestLog) -> Iterator[Mani
         yield manifest
         place = predecessor_of(manifest)
         try:
-            current = log.read(place.generation, place.epoch) if place and place.job == job else None
+            current = log.read_outline(place.generation, place.epoch) if place and place.job == job else None
         except NotFoundError:
             if job == target.job:  # retention keeps the chain to every epoch that can be restored
                 raise
@@ -417,7 +417,7 @@ def _files_up_to(
 ) -> tuple[tuple[SourceFile, ...], ...]:
     """Returns for each source the files read from it up to a manifest: those of the base and of every epoch since."""
     manifest = head.manifest
-    epochs = [stored.manifest for stored in log.chain(head)]
+    epochs = [outline.manifest for outline in log.outlines(head)]
     if manifest.base is not None:
         base: Base | None = read_base(storage_of(manifest.job), manifest.base)
     else:

@@ -147,4 +147,22 @@ MUTANTS = (
         "Rows of the last epoch before a change of type are not converted.",
         ("tests/log/test_evolution.py::test_rows_go_through_every_type_since_they_were_written",),
     ),
+    Mutant(
+        "document-with-any-checksum",
+        "state_engine.log.envelope",
+        "_body_of",
+        'data.startswith(_head(name, VERSION, f"sha256:{digest}"))',
+        'data.startswith(_head(name, VERSION, "sha256:")[:40])',
+        "A manifest with a flipped bit is read: the state is of other files, or of another epoch.",
+        ("tests/log/test_outline.py::test_no_flipped_bit_gives_an_outline",),
+    ),
+    Mutant(
+        "outline-without-output",
+        "state_engine.log.outline",
+        "_with_output_alone",
+        "outputs=ack.outputs",
+        "outputs=ack.outputs[:1]",
+        "A restore leaves in a sink what the second output of a subtask gave it in abandoned epochs.",
+        ("tests/log/test_outline.py::test_an_outline_is_the_same_whether_the_manifest_was_decoded_or_not",),
+    ),
 )

@@ -292,7 +292,7 @@ MUTANTS = (
     Mutant(
         "manifest-of-another-generation",
         "state_engine.storage.manifest_log",
-        "ManifestLog._load",
+        "ManifestLog._check_place",
         "(manifest.job, manifest.generation, manifest.epoch) != (self._job, generation, epoch)",
         "(manifest.job, manifest.epoch) != (self._job, epoch)",
         "A manifest that was copied from another generation is treated as one of this generation.",
@@ -310,7 +310,7 @@ MUTANTS = (
     Mutant(
         "chain-goes-one-too-far",
         "state_engine.storage.manifest_log",
-        "ManifestLog.chain",
+        "ManifestLog._chain",
         "place.epoch <= base.epoch",
         "place.epoch < base.epoch",
         "The epoch of the base is applied a second time, and its list elements are doubled.",
@@ -333,6 +333,15 @@ MUTANTS = (
         "if expected and path in self._cache and not self._cache[path].hash:",
         "A worker continues with cached manifests although the root was put back from a backup.",
         ("tests/storage/test_manifest_log.py::test_what_was_read_before_is_read_anew_where_another_hash_is_expected",),
+    ),
+    Mutant(
+        "known-outline-is-trusted",
+        "state_engine.storage.manifest_log",
+        "ManifestLog.read_outline",
+        "known is None or (expected and known.hash != expected)",
+        "known is None",
+        "A start finds the chain broken although the root was put back, and its manifests are sound.",
+        (f"{MANIFEST_LOG}::test_an_outline_is_read_anew_where_another_hash_is_expected",),
     ),
     Mutant(
         "base-of-any-content",
