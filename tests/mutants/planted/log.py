@@ -161,8 +161,8 @@ MUTANTS = (
         "state_engine.log.outline",
         "_with_output_alone",
         "outputs=ack.outputs",
-        "outputs=ack.outputs[:1]",
-        "A restore leaves in a sink what the second output of a subtask gave it in abandoned epochs.",
+        "outputs=()",
+        "A restore leaves in its sinks what abandoned epochs gave them.",
         ("tests/log/test_outline.py::test_an_outline_is_the_same_whether_the_manifest_was_decoded_or_not",),
     ),
 )
