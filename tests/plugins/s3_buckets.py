@@ -10,6 +10,14 @@ from state_engine.testing.s3_server import S3Server, s3_server
 SECRET = "a-secret-that-nobody-may-see"
 
 
+@pytest.hookimpl(tryfirst=True)  # before the selection looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves tests with a server out of `make check`: each request takes some milliseconds."""
+    for item in items:
+        if {"s3", "faulty"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def server_of_this_process() -> Iterator[S3Server]:
     with s3_server() as server:
