@@ -1,4 +1,4 @@
-"""What long walks through a log need of a manifest: a thousandth of the memory, and a quarter of the time to decode.
+"""What long walks through a log need of a manifest: few of its bytes, and a quarter of the time to decode.
 
 A start follows a chain that may be that of a week. It wants to know how the chain goes, which checkpoints are owed,
 which files were read, which output went to sinks and how large the rest is, but not what each subtask wrote.

@@ -1,8 +1,24 @@
 """Removes many objects, as many in one request as the storage takes."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 from state_engine.storage.port import CheckpointStorage
+
+
+class DeletesOneByOne:
+    """The part of a `CheckpointStorage` where one request removes one object."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None: ...
+
+    @property
+    def deletes_at_once(self) -> int:
+        return 1
+
+    def delete_together(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
 
 def delete_all(storage: CheckpointStorage, paths: Sequence[str]) -> None:
@@ -22,4 +38,4 @@ def batches_to_delete(storage: CheckpointStorage, paths: Sequence[str]) -> Itera
         yield paths[start : start + size]
 
 
-__all__ = ["batches_to_delete", "delete_all"]
+__all__ = ["DeletesOneByOne", "batches_to_delete", "delete_all"]

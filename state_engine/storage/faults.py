@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from state_engine.errors import LakestateError, StorageError
+from state_engine.storage.deleting import DeletesOneByOne
 from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo, ObjectWriter
 
 Operation = Literal[
@@ -70,7 +71,7 @@ class InFlight:
     outcome: LakestateError | None = field(default=None)
 
 
-class FaultyStorage:
+class FaultyStorage(DeletesOneByOne):
     """Wraps a storage and makes chosen calls fail. Without faults it behaves as the wrapped storage does.
 
     Args:
@@ -142,14 +143,6 @@ class FaultyStorage:
 
     def delete(self, path: str) -> None:
         self._call("delete", path, lambda: self.inner.delete(path))
-
-    @property
-    def deletes_at_once(self) -> int:
-        return 1
-
-    def delete_together(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self.delete(path)
 
     def abandoned(self) -> Sequence[ObjectInfo]:
         return self.inner.abandoned()

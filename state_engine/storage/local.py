@@ -8,6 +8,7 @@ from pathlib import Path
 
 from state_engine.clock import Ids, RandomIds
 from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError, StorageError
+from state_engine.storage.deleting import DeletesOneByOne
 from state_engine.storage.durable import TEMPORARY, create, has_writer, make_folder, sync, write_all, written
 from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
@@ -17,7 +18,7 @@ _NO_LINKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 _NOT_THERE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
-class LocalStorage:
+class LocalStorage(DeletesOneByOne):
     """Objects are files below `root`, an absolute directory that the first put makes.
 
     `put_if_absent` writes and fsyncs a temporary file, links it under the final name and fsyncs the directory. The file
@@ -88,14 +89,6 @@ class LocalStorage:
     def delete(self, path: str) -> None:
         with _writing(path, self._root), suppress(*_NOT_THERE):
             os.unlink(self._full(path))
-
-    @property
-    def deletes_at_once(self) -> int:
-        return 1
-
-    def delete_together(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self.delete(path)
 
     def abandoned(self) -> Sequence[ObjectInfo]:
         with _reading(""):

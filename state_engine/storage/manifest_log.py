@@ -252,7 +252,7 @@ class ManifestLog:
         return self._chain(head, _whole, down_to_base=down_to_base)
 
     def outlines(self, head: StoredManifest) -> list[Outline]:
-        """Follows predecessors as `chain` does, down to the base, and returns outlines: in memory a thousandth.
+        """Follows predecessors as `chain` does, down to the base, and returns outlines, which need little memory.
 
         Raises:
             MissingFileError, DamagedManifestError: As `chain`.

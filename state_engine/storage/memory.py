@@ -6,13 +6,14 @@ from typing import ClassVar
 
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError
+from state_engine.storage.deleting import DeletesOneByOne
 from state_engine.storage.gathering import GatheringWriter
 from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
 MAX_OBJECT_BYTES = 5 * 1024 * 1024
 
 
-class MemoryStorage:
+class MemoryStorage(DeletesOneByOne):
     """Objects in a dictionary. Nothing survives the process, and no other process sees it.
 
     As in Flink (`JobManagerCheckpointStorage`), one object has at most 5 MiB.
@@ -112,14 +113,6 @@ class MemoryStorage:
 
     def delete(self, path: str) -> None:
         self.objects.pop(check_path(path), None)
-
-    @property
-    def deletes_at_once(self) -> int:
-        return 1
-
-    def delete_together(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self.delete(path)
 
     def abandoned(self) -> Sequence[ObjectInfo]:
         return ()  # objects are put whole

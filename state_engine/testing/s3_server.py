@@ -46,13 +46,7 @@ class S3Server:
 
     def environment(self, secret: str = "a secret") -> dict[str, str]:
         """Returns the variables with which Lakestate and delta-rs find the server."""
-        return {
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": secret,
-        }
+        return environment_of(self.url, secret)
 
     def make_bucket(self, name: str) -> str:
         """Makes an empty bucket, and returns its address."""
@@ -72,6 +66,17 @@ class S3Server:
         """Returns the requests to a bucket since the last `reset`, in the order of their answers."""
         said = (_parsed(line, bucket) for line in self._log.read_text().splitlines()[self._forgotten :])
         return [request for request in said if request is not None]
+
+
+def environment_of(url: str, secret: str) -> dict[str, str]:
+    """Returns the variables with which Lakestate and delta-rs find an S3 server on this machine."""
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": secret,
+    }
 
 
 @contextlib.contextmanager
@@ -128,4 +133,4 @@ if __name__ == "__main__":
     _serve()
 
 
-__all__ = ["ACCESS_KEY", "REGION", "S3Request", "S3Server", "s3_server"]
+__all__ = ["ACCESS_KEY", "REGION", "S3Request", "S3Server", "environment_of", "s3_server"]

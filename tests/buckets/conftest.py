@@ -1,9 +1,9 @@
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from s3_buckets import set_environment
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "sinks"))  # whole_job
@@ -24,9 +24,6 @@ def faulty(faulty_of_this_process: object, monkeypatch: pytest.MonkeyPatch) -> I
 
     server = faulty_of_this_process
     assert isinstance(server, FaultyS3)
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
+    set_environment(monkeypatch, server.environment())
     yield server
     server.play()

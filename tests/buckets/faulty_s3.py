@@ -35,7 +35,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from state_engine.testing.s3_server import ACCESS_KEY, REGION
+from state_engine.testing.s3_server import ACCESS_KEY, environment_of
 
 LATE_S = 1.5
 CONTROL = "/-/faults"
@@ -234,14 +234,7 @@ class FaultyS3(NamedTuple):
 
     def environment(self) -> dict[str, str]:
         """Returns the variables with which Lakestate and delta-rs find the server, and wait for half a second."""
-        return {
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": "a secret",
-            "AWS_TIMEOUT": "500ms",
-        }
+        return environment_of(self.url, "a secret") | {"AWS_TIMEOUT": "500ms"}
 
     def play(self, **chances: float) -> dict[str, int]:
         """Sets the chance of each fault, and the `seed`; returns how often each was played until now."""

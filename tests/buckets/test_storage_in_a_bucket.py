@@ -11,14 +11,14 @@ from state_engine.storage.open import open_root
 from state_engine.testing.s3_server import S3Server
 from state_engine.testing.storage_suite import StorageSubject, StorageSuite
 
-ADDRESS = "s3://bucket/root/job"
+ADDRESS = "s3://bucket/state/job"
 
 
 class ByRequests:
     """Direct access to the objects, by a client of its own."""
 
     def __init__(self) -> None:
-        self._store = S3Store("bucket", prefix="root/job")
+        self._store = S3Store("bucket", prefix="state/job")
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -79,5 +79,5 @@ def test_a_start_asks_the_store_whether_it_honours_conditional_puts(s3: S3Server
     open_root(ADDRESS).check_writable()
     asked = [one for one in s3.requests("bucket") if one.kind == "PUT" and one.key]
     assert [one.status for one in asked] == [200, 412]
-    assert {one.key.rpartition("/")[0] for one in asked} == {"root/job/_probe"}
+    assert {one.key.rpartition("/")[0] for one in asked} == {"state/job/_probe"}
     assert open_root(ADDRESS).list("") == []

@@ -30,8 +30,13 @@ def s3(server_of_this_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3S
     server_of_this_process.reset()
     for name in ("bucket", "backup"):
         server_of_this_process.make_bucket(name)
+    set_environment(monkeypatch, server_of_this_process.environment(SECRET))
+    return server_of_this_process
+
+
+def set_environment(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    """Gives this process and those that it starts these variables of an object store, and no others."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    for name, value in server_of_this_process.environment(SECRET).items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return server_of_this_process
