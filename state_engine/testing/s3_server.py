@@ -1,19 +1,24 @@
 """Runs an S3 server on a free port of the loopback, for tests and measurements of jobs in a bucket.
 
 The server is moto's: it needs `moto[s3]`, `flask` and `flask-cors`. It keeps objects in memory, and honours conditional
-puts. As a program (`python -m state_engine.testing.s3_server`) it prints its port, and then a line for each request.
+puts; of several at the same time one wins, as in S3. As a program (`python -m state_engine.testing.s3_server`) it
+prints its port, and then a line for each request.
 """
 
 import contextlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 ACCESS_KEY = "AKIAEXAMPLE"
 REGION = "us-east-1"
@@ -114,6 +119,17 @@ def _parsed(line: str, bucket: str) -> S3Request | None:
     return S3Request(int(status), "DELETE" if "delete" in query else method, key)
 
 
+def _one_at_a_time(application: "WSGIApplication") -> "WSGIApplication":
+    """Answers one request after the other: moto looks whether an object exists, and then writes it, without a lock."""
+    lock = threading.Lock()
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        with lock:
+            return application(environ, start_response)
+
+    return answer
+
+
 def _serve() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
@@ -123,7 +139,7 @@ def _serve() -> None:
             sys.stdout.write(f"{int(code)} {self.command} {self.path}\n")  # in one piece: several threads write
             sys.stdout.flush()
 
-    application = DomainDispatcherApplication(create_backend_app)
+    application = _one_at_a_time(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)
     print(server.server_port, flush=True)
     server.serve_forever()

@@ -1,6 +1,7 @@
 """The storage port on an S3 server that others wrote: the conformance suite, and what object stores alone can do."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import obstore
 import pytest
@@ -39,32 +40,24 @@ class TestObjectStorageOnS3(StorageSuite):
         return StorageSubject(open_root(ADDRESS), ByRequests(), lambda: open_root(ADDRESS))
 
 
-def winners(path: str) -> list[bytes]:
-    """Two clients put an object at the same time; returns what those put that were not refused."""
-    together, put = threading.Barrier(2), []
-
-    def work(data: bytes) -> None:
-        storage = open_root(ADDRESS)
-        together.wait()
-        try:
-            storage.put_if_absent(path, data)
-            put.append(data)
-        except AlreadyExistsError:
-            pass
-
-    threads = [threading.Thread(target=work, args=(data,)) for data in (b"one" * 100, b"other" * 100)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return put
-
-
 @pytest.mark.parametrize("races", [100, pytest.param(5_000, marks=pytest.mark.long)])
 def test_of_two_puts_at_the_same_time_one_wins(s3: S3Server, races: int) -> None:
-    for number in range(races):
-        [winner] = winners(f"races/{number}")
-        assert open_root(ADDRESS).get(f"races/{number}") == winner
+    clients = {b"one" * 100: open_root(ADDRESS), b"other" * 100: open_root(ADDRESS)}
+    together = threading.Barrier(len(clients))
+
+    def is_put(path: str, data: bytes) -> bool:
+        together.wait()
+        try:
+            clients[data].put_if_absent(path, data)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        for path in (f"races/{number}" for number in range(races)):
+            asked = {data: pool.submit(is_put, path, data) for data in clients}
+            [winner] = [data for data, put in asked.items() if put.result()]
+            assert clients[winner].get(path) == winner
 
 
 def test_a_listing_of_more_objects_than_one_answer_has(s3: S3Server) -> None:
