@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 # The JVMs of the tests, also those of jobs in their own processes, live for seconds: a JVM that compiles less and
 # collects garbage on one thread needs half the processor time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m")
 
 pytest_plugins = ["selection", "costs", "all_pairs", "memory_folder", "s3_buckets"]  # in tests/plugins
 

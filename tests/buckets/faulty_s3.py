@@ -19,6 +19,7 @@ Two faults are no accidents, but stores that a root must not be in:
 
 import hashlib
 import json
+import math
 import random
 import re
 import subprocess
@@ -65,6 +66,7 @@ class FaultyServer(ThreadingHTTPServer):
         self.objects: dict[str, Stored] = {}
         self.lock = threading.Lock()
         self.chances: dict[str, float] = {}
+        self.left = math.inf  # how many faults are still played
         self.played: dict[str, int] = {}
         self._random = random.Random(0)
 
@@ -74,9 +76,10 @@ class FaultyServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def control(self, wanted: dict[str, float]) -> dict[str, int]:
-        """Sets the chance of each fault, with `seed`; returns how often each was played until then."""
+        """Sets the chance of each fault, with `seed` and `most`; returns how often each was played until then."""
         with self.lock:
             self._random = random.Random(wanted.pop("seed", 0))
+            self.left = wanted.pop("most", math.inf)
             self.chances, played = wanted, self.played
             self.played = {}
         return played
@@ -87,7 +90,8 @@ class FaultyServer(ThreadingHTTPServer):
             at = self._random.random()
             for kind, chance in self.chances.items():
                 at -= chance
-                if at < 0:
+                if at < 0 and self.left > 0:
+                    self.left -= 1
                     self.played[kind] = self.played.get(kind, 0) + 1
                     return kind
         return ""
@@ -237,7 +241,10 @@ class FaultyS3(NamedTuple):
         return environment_of(self.url, "a secret") | {"AWS_TIMEOUT": "500ms"}
 
     def play(self, **chances: float) -> dict[str, int]:
-        """Sets the chance of each fault, and the `seed`; returns how often each was played until now."""
+        """Sets the chance of each fault, the `seed`, and after how many faults (`most`) no more are played.
+
+        Returns how often each was played until now.
+        """
         data = json.dumps(chances).encode()
         with urllib.request.urlopen(urllib.request.Request(self.url + CONTROL, data)) as answer:
             played: dict[str, int] = json.loads(answer.read())

@@ -1,7 +1,5 @@
 """An object store whose answers fail, are late or get lost: nothing is lost or doubled, and a job goes on."""
 
-import threading
-
 import pytest
 from faulty_s3 import FaultyS3
 from typer.testing import CliRunner
@@ -46,11 +44,9 @@ def test_a_job_goes_on_and_each_record_is_there_once(faulty: FaultyS3, chances: 
 
 def test_a_store_that_throttles_for_a_while_is_waited_for(faulty: FaultyS3) -> None:
     open_root(ROOT).put_if_absent("x", b"there")
-    faulty.play(throttled=1.0)
-    ends = threading.Timer(1.5, faulty.play)
-    ends.start()
+    faulty.play(throttled=1.0, most=5)
     assert open_root(ROOT).get("x") == b"there"
-    ends.join()
+    assert faulty.play() == {"throttled": 5}
 
 
 @pytest.mark.parametrize("kind", ["replaces", "unsupported"])
